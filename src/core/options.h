@@ -1,0 +1,26 @@
+/* options.h: the options of the runtime, one row each in options.def.
+ * Layer: core.  May include: core. */
+#ifndef JITC_CORE_OPTIONS_H
+#define JITC_CORE_OPTIONS_H
+#include "core/error.h"
+
+typedef struct jitc_options {
+#define OPTION_BOOL(name) bool name;
+#define OPTION_INT(name)  int64_t name;
+#define OPTION_TEXT(name) char name[512];
+#define OPTION(name, kind, ...) OPTION_##kind(name)
+#include "core/options.def"
+#undef OPTION_BOOL
+#undef OPTION_INT
+#undef OPTION_TEXT
+} jitc_options;
+
+/** Fill `o` with the defaults, then with the environment. A value that does not parse is a
+ *  warning in the log and the default stays. */
+void jitc_options_init(jitc_options *o);
+/** Set one option from text. JIT_INVALID_ARGUMENT if there is no such option or the text is no
+ *  value of its kind; then nothing is changed. */
+jit_status jitc_options_set(jitc_options *o, const char *name, const char *value);
+/** Print one option's value into `text`. JIT_INVALID_ARGUMENT if there is none of that name. */
+jit_status jitc_options_get(const jitc_options *o, const char *name, char *text, size_t size);
+#endif

@@ -1,0 +1,73 @@
+/* sync.h: atomics that name their order, the one reference count, the mutex that clang checks.
+ * Layer: core.  May include: nothing. */
+#ifndef JITC_CORE_SYNC_H
+#define JITC_CORE_SYNC_H
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#if defined(__clang__)
+#    define JITC_CAPABILITY(x) __attribute__((capability(x)))
+#    define ACQUIRES(...)      __attribute__((acquire_capability(__VA_ARGS__)))
+#    define RELEASES(...)      __attribute__((release_capability(__VA_ARGS__)))
+#    define REQUIRES(...)      __attribute__((requires_capability(__VA_ARGS__)))
+#    define UNCHECKED_LOCKING  __attribute__((no_thread_safety_analysis))
+#else
+#    define JITC_CAPABILITY(x)
+#    define ACQUIRES(...)
+#    define RELEASES(...)
+#    define REQUIRES(...)
+#    define UNCHECKED_LOCKING
+#endif
+
+/* Atomics. Each use names its partner in a comment. */
+#define jitc_load_relaxed(p)        atomic_load_explicit((p), memory_order_relaxed)
+#define jitc_load_acquire(p)        atomic_load_explicit((p), memory_order_acquire)
+#define jitc_load_seq(p)            atomic_load_explicit((p), memory_order_seq_cst)
+#define jitc_store_relaxed(p, v)    atomic_store_explicit((p), (v), memory_order_relaxed)
+#define jitc_store_release(p, v)    atomic_store_explicit((p), (v), memory_order_release)
+#define jitc_store_seq(p, v)        atomic_store_explicit((p), (v), memory_order_seq_cst)
+#define jitc_add_relaxed(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
+#define jitc_add_acq_rel(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
+#define jitc_add_seq(p, v)          atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define jitc_exchange_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
+
+/** A reference count: starts at 1. */
+typedef struct jitc_refcount {
+    atomic_uint count;
+} jitc_refcount;
+
+static inline void jitc_refcount_init(jitc_refcount *r) {
+    jitc_store_relaxed(&r->count, 1);
+}
+static inline void jitc_refcount_up(jitc_refcount *r) {
+    jitc_add_relaxed(&r->count, 1);
+}
+/** True for the caller that dropped the last reference: all others' writes are visible to it. */
+static inline bool jitc_refcount_down(jitc_refcount *r) {
+    return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
+}
+
+typedef struct JITC_CAPABILITY("mutex") jitc_mutex {
+    pthread_mutex_t native;
+} jitc_mutex;
+
+static inline void jitc_mutex_init(jitc_mutex *m) {
+    pthread_mutex_init(&m->native, NULL);
+}
+static inline void jitc_mutex_finish(jitc_mutex *m) {
+    pthread_mutex_destroy(&m->native);
+}
+static inline void jitc_mutex_lock(jitc_mutex *m) ACQUIRES(m) UNCHECKED_LOCKING {
+    pthread_mutex_lock(&m->native);
+}
+static inline void jitc_mutex_unlock(jitc_mutex *m) RELEASES(m) UNCHECKED_LOCKING {
+    pthread_mutex_unlock(&m->native);
+}
+/** Wait for a signal on `c`; `m` is released meanwhile. */
+static inline void jitc_cond_wait(pthread_cond_t *c, jitc_mutex *m) REQUIRES(m) {
+    pthread_cond_wait(c, &m->native);
+}
+#endif

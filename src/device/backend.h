@@ -1,0 +1,130 @@
+/* backend.h: what a backend must do.  Layer: device.  May include: core, ir.
+ *
+ * For all slots: arguments are non-null unless the slot says otherwise, and were checked by the
+ * caller; no lock of the runtime is held, so a slot may wait where it says so; on failure nothing
+ * was queued, nothing is owned by the backend, and jitc_fail() has been called.
+ *
+ * A stream is an in-order queue. Work on it has numbers 1, 2, 3, ...: "number n is done" implies that
+ * all before are. A backend may run work at once, in the call, where that is faster. Streams are
+ * made when a thread state needs one, given back to the device's list of idle streams when the
+ * thread ends, and destroyed with the device only, so that a (stream, number) pair stays good. */
+#ifndef JITC_DEVICE_BACKEND_H
+#define JITC_DEVICE_BACKEND_H
+#include "core/options.h"
+#include "core/sync.h"
+#include "ir/program.h"
+
+typedef struct jitc_backend jitc_backend;
+typedef struct jitc_kernel jitc_kernel; /* each backend defines its own, with jitc_kernel first */
+typedef struct jitc_source jitc_source; /* likewise */
+
+/** The part of a stream that all layers see. A backend embeds it as its first member. */
+typedef struct jitc_stream {
+    jitc_backend *backend;
+    int device;
+    _Atomic uint64_t queued; /* number of the last piece of work queued */
+    jitc_mutex lock;         /* held by the layers above while they queue: one queuer at a time */
+    struct jitc_stream *next_idle;
+} jitc_stream;
+
+/** What the machine code of a device depends on. `text` is part of the key of every kernel: compiler
+ *  and version, instruction set, and whatever else changes the code. */
+typedef struct jitc_target {
+    char text[192];
+    uint32_t lanes; /* vector width in lanes; 1 on a GPU */
+} jitc_target;
+
+/** One launch. The backend copies what it needs before it returns. */
+typedef struct jitc_launch_args {
+    uint64_t lanes;         /* n: lanes 0 ... n-1 run. Not 0 */
+    const uint64_t *params; /* the program's parameters, in order */
+    uint32_t count;
+} jitc_launch_args;
+
+#define JITC_BACKEND_SLOTS(X)                                                                      \
+    /* Any thread. Number of devices. JIT_UNAVAILABLE, and what is missing, if there is none. */   \
+    X(device_count, jit_status, (jitc_backend * b, int *out))                                      \
+    /* Any thread. The code generation target of a device; valid until the backend is destroyed.   \
+     * Must be cheap: called for every evaluation. */                                              \
+    X(target, jit_status, (jitc_backend * b, int device, const jitc_target **out))                 \
+    /* Any thread. Memory of at least `bytes` bytes, rounded up by the caller to a multiple of     \
+     * 512, aligned to 256. May be slow: a cache of blocks sits above. JIT_OUT_OF_MEMORY. */       \
+    X(alloc, jit_status, (jitc_backend * b, int device, size_t bytes, void **out))                 \
+    /* Any thread; all work on the block is done. */                                               \
+    X(free, void, (jitc_backend * b, int device, void *pointer, size_t bytes))                     \
+    /* Any thread. */                                                                              \
+    X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream * *out))               \
+    /* Any thread; the stream is idle. */                                                          \
+    X(stream_destroy, void, (jitc_stream * s))                                                     \
+    /* Holder of s->lock. Queues a kernel; never waits for work. *number: its number. */           \
+    X(launch, jit_status,                                                                          \
+      (jitc_stream * s, jitc_kernel * k, const jitc_launch_args *a, uint64_t *number))             \
+    /* Holder of s->lock. Queues a copy within the device. Source and destination do not           \
+     * overlap. */                                                                                 \
+    X(copy, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes,                \
+                         uint64_t *number))                                                        \
+    /* Holder of s->lock. Queues a copy from pageable host memory; the source may change when      \
+     * the call returns. */                                                                        \
+    X(upload, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes,              \
+                           uint64_t *number))                                                      \
+    /* Holder of s->lock. Copies to host memory after all that is queued on s; waits for it. */    \
+    X(download, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes))           \
+    /* Holder of s->lock. Queues a call of `function`, made from an ordinary thread under no lock  \
+     * once everything queued before is done. It must not queue work nor wait for any. */          \
+    X(call, jit_status, (jitc_stream * s, void (*function)(void *), void *context,                 \
+                         uint64_t *number))                                                        \
+    /* Holder of s->lock. Work queued on s from now on comes after number n of `other`, on the     \
+     * device: the caller does not wait. A no-op where that is done or s == other. */              \
+    X(stream_wait, jit_status, (jitc_stream * s, jitc_stream * other, uint64_t n))                 \
+    /* Any thread. Is number n done? Cheap; never waits. */                                        \
+    X(done, bool, (jitc_stream * s, uint64_t n))                                                   \
+    /* Any thread, s->lock not held. Waits until number n is done. JIT_DEVICE_FAILED. */           \
+    X(wait, jit_status, (jitc_stream * s, uint64_t n))                                             \
+    /* Any thread. Program to the compiler's input. Pure: equal programs give equal results,       \
+     * because the cache key is the program's hash. */                                             \
+    X(lower, jit_status, (jitc_backend * b, int device, const jitc_program *p, jitc_source **out)) \
+    /* Any thread; several at once. Machine code that can be kept on disk; level 0 quick, 2 good.  \
+     * May take seconds. Consumes nothing. */                                                      \
+    X(compile, jit_status, (jitc_backend * b, jitc_source * s, int level, jitc_blob * out))        \
+    /* Any thread. The compiler's input as text, for JIT_DUMP. Free with free(). */                \
+    X(source_print, char *, (jitc_source * s))                                                     \
+    X(source_destroy, void, (jitc_backend * b, jitc_source * s))                                   \
+    /* Any thread. Machine code to a kernel that can be launched. The blob is not kept.            \
+     * JIT_COMPILE_FAILED if it does not fit: a damaged file. */                                   \
+    X(load, jit_status, (jitc_backend * b, int device, const jitc_program *p,                      \
+                         const jitc_blob *code, jitc_kernel **out))                                \
+    /* Any thread. Give k the code of a better compilation; launches in flight finish with the     \
+     * old one. */                                                                                 \
+    X(reload, jit_status, (jitc_backend * b, jitc_kernel * k, const jitc_blob *code))              \
+    /* Any thread; no launch of k is in flight. */                                                 \
+    X(kernel_destroy, void, (jitc_backend * b, jitc_kernel * k))                                   \
+    /* Any thread; everything else of the backend has been destroyed. */                           \
+    X(destroy, void, (jitc_backend * b))
+
+struct jitc_backend {
+    jit_backend id;
+    const char *name; /* "llvm" */
+    bool host_memory; /* device pointers can be used by the host, once the work on them is done */
+    int levels;       /* compile() knows a quick level 0 and a better one: recompile hot kernels */
+#define X(slot, result, arguments) result(*slot) arguments;
+    JITC_BACKEND_SLOTS(X)
+#undef X
+};
+
+/** What the layers above see of a kernel. A backend embeds it as its first member. */
+struct jitc_kernel {
+    int level;                /* of code generation */
+    uint32_t operations;      /* of the program: for the estimate of what a launch costs */
+    _Atomic uint64_t work;    /* lanes x operations launched so far, for recompiling what is hot */
+};
+
+/** For asserts: the name of a slot that is missing, or NULL. */
+static inline const char *jitc_backend_missing_slot(const jitc_backend *b) {
+#define X(slot, result, arguments)                                                                 \
+    if (!b->slot)                                                                                  \
+        return #slot;
+    JITC_BACKEND_SLOTS(X)
+#undef X
+    return NULL;
+}
+#endif

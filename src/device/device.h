@@ -1,0 +1,37 @@
+/* device.h: opened devices, their idle streams and their pool of memory.
+ * Layer: device.  May include: core, ir. */
+#ifndef JITC_DEVICE_DEVICE_H
+#define JITC_DEVICE_DEVICE_H
+#include "device/backend.h"
+
+typedef struct jitc_device {
+    jitc_backend *backend;
+    int id;
+    const jitc_options *options;
+    jitc_mutex lock; /* guards what follows */
+    jitc_stream *idle_streams;
+    jitc_stream **streams; /* every stream ever made, for sync and destruction */
+    size_t stream_count, stream_capacity;
+    struct jitc_pool_memory *memory; /* pool.c */
+} jitc_device;
+
+/** Bytes that arrays may be read and written beyond their end: kernels run whole vectors. */
+enum { JITC_PADDING = 512, JITC_PADDING_LANES = 64 };
+
+jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out);
+/** Waits for all streams, then frees streams and memory. */
+void jitc_device_destroy(jitc_device *d);
+/** An idle stream, or a new one. */
+jit_status jitc_device_take_stream(jitc_device *d, jitc_stream **out);
+/** Give a stream back; work may still be queued on it. */
+void jitc_device_give_stream(jitc_device *d, jitc_stream *s);
+/** Wait on the CPU for everything queued on the device so far, by any thread. */
+jit_status jitc_device_sync(jitc_device *d);
+
+typedef struct jitc_memory_stats {
+    size_t live, cached, peak;
+} jitc_memory_stats;
+jitc_memory_stats jitc_device_memory(jitc_device *d);
+/** Give cached blocks whose last use is over back to the system. */
+void jitc_device_trim(jitc_device *d);
+#endif

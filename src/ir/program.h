@@ -1,0 +1,87 @@
+/* program.h: jitc_program, one kernel as data.  Layer: ir.  May include: core.
+ *
+ * A program is an array of 16-byte instructions in order of execution; an operand is the index of
+ * an earlier instruction. It holds no pointer, no size and no literal that is not baked, so that
+ * equal programs are equal bytes: the kernel cache hashes and compares them as they are.
+ *
+ *   inst[0]  data     a = parameter            a vector of elements, or one element (SCALAR)
+ *   inst[1]  literal  a = parameter            value in the parameter block; BAKED: b, c = the bits
+ *   inst[2]  mul      a = 0, b = 1
+ *   inst[3]  buffer   a = parameter            pointer in parameter a, number of elements in a + 1
+ *   inst[4]  gather   a = 3, b = index value   (b may name a `masked`: a = index, b = mask)
+ *   inst[5]  store    a = 4, b = parameter     one element per lane (UNIFORM programs: lane 0)
+ *
+ * Parameters are 64-bit words: a device pointer, a size or the bits of a literal. A kernel is run
+ * over lanes 0 ... n-1; n is an argument of the launch and not part of the program. Control flow is
+ * a matter of further instructions (loop, phi, next, end) with operands like these. */
+#ifndef JITC_IR_PROGRAM_H
+#define JITC_IR_PROGRAM_H
+#include "core/hash.h"
+#include "core/mem.h"
+#include "ir/ir.h"
+
+enum {
+    JITC_INST_SCALAR = 1, /* data: one element for all lanes */
+    JITC_INST_BAKED = 2,  /* literal: part of the program */
+    JITC_INST_UNIFORM = 4 /* the value is the same in all lanes: compute it once, before the loop */
+};
+
+typedef struct jitc_inst {
+    uint8_t op;    /* jitc_op */
+    uint8_t type;  /* jit_dtype of the result; store, buffer: of the elements */
+    uint8_t flags; /* JITC_INST_* */
+    uint8_t aux;   /* for operations to come; 0 */
+    uint32_t a, b, c;
+} jitc_inst;
+_Static_assert(sizeof(jitc_inst) == 16, "instructions are hashed as bytes: no padding");
+
+enum {
+    JITC_PROGRAM_TAIL = 1,     /* an array may end right behind element n-1: mask the last vector */
+    JITC_PROGRAM_WIDE = 2,     /* more than 2^31 lanes, or an indexed array of more than 2^31 elements */
+    JITC_PROGRAM_BOUNDS = 4,   /* report indices out of range to parameter `report` */
+    JITC_PROGRAM_FAST_MATH = 8 /* multiplications and additions may be fused */
+};
+
+/** What is hashed before the instructions. */
+typedef struct jitc_program_head {
+    uint32_t count;   /* instructions */
+    uint32_t params;  /* parameters */
+    uint32_t flags;   /* JITC_PROGRAM_* */
+    uint32_t report;  /* BOUNDS: the parameter that points to a jitc_bounds_report */
+} jitc_program_head;
+
+typedef struct jitc_program {
+    jitc_program_head head;
+    jitc_inst *inst;
+    size_t capacity;
+} jitc_program;
+
+/** Where a kernel reports the first index out of range. `claimed` goes from 0 to 1 + the number of
+ *  the instruction (compare-and-swap), then the two others are written. */
+typedef struct jitc_bounds_report {
+    uint32_t claimed, unused;
+    uint64_t index, size;
+} jitc_bounds_report;
+
+void jitc_program_finish(jitc_program *p);
+/** Forget the instructions, keep the memory. */
+static inline void jitc_program_clear(jitc_program *p) {
+    p->head = (jitc_program_head){0};
+}
+/** Append an instruction and give its index in *out. JIT_OUT_OF_MEMORY. */
+jit_status jitc_program_add(jitc_program *p, jitc_inst inst, uint32_t *out);
+/** A copy that owns its instructions. JIT_OUT_OF_MEMORY. */
+jit_status jitc_program_copy(const jitc_program *p, jitc_program *out);
+bool jitc_program_equal(const jitc_program *a, const jitc_program *b);
+jitc_hash jitc_program_hash(const jitc_program *p, uint64_t seed);
+/** Value and bits of a literal that is baked. */
+static inline uint64_t jitc_inst_bits(const jitc_inst *i) {
+    return i->b | (uint64_t) i->c << 32;
+}
+/** The program as text, one instruction a line, for people and text tests. Free with free(); NULL
+ *  if memory ran out. */
+char *jitc_program_print(const jitc_program *p);
+/** Check what every reader of programs relies on: operands before uses, types, parameters in range.
+ *  For asserts and tests: returns NULL, or what is wrong (static text). */
+const char *jitc_program_invalid(const jitc_program *p);
+#endif

@@ -1,0 +1,171 @@
+/* graph.h: the graph of variables.  Layer: trace.  May include: core, ir, device.
+ *
+ * A node is 32 hot bytes and 16 cold ones, in separate arrays of one 2 MB chunk:
+ *
+ *   hot   a, b     operands (index; 0 none)         cold  value   literal: its bits; data: jitc_buffer *
+ *         size     elements, 40 bits                      c       third operand
+ *         kind     type | backend << 4                    stamp   of the last traversal, or the list of
+ *         users    nodes whose home operand this is               dead nodes
+ *         next     the next in such a list
+ *         external, internal   reference counts: of handles, of nodes
+ *
+ * A handle is index | generation << 27; it is alive if the generation matches and external > 0.
+ * Value numbering walks the users of the operand with the larger index (the home operand); an
+ * operand with many users becomes a hub, whose users move to their other operand or to a table.
+ * All functions without _locked take the graph's lock themselves and may be called from any thread. */
+#ifndef JITC_TRACE_GRAPH_H
+#define JITC_TRACE_GRAPH_H
+#include "device/buffer.h"
+#include "ir/ir.h"
+
+enum {
+    JITC_INDEX_BITS = 27,
+    JITC_INDEX_MASK = (1 << JITC_INDEX_BITS) - 1,
+    JITC_CHUNK_BITS = 15,
+    JITC_CHUNK_NODES = 1 << JITC_CHUNK_BITS,
+    JITC_MAX_DEVICES = 32
+};
+#define JITC_MAX_SIZE ((uint64_t) 1 << 40) /* elements of one variable */
+
+enum {                      /* jitc_node.flags */
+    JITC_NODE_HUB = 1,      /* its users are not in its list */
+    JITC_NODE_TABLED = 2,   /* value-numbered in the table */
+    JITC_NODE_SIDE = 4,     /* home operand is b */
+    JITC_NODE_PENDING = 8,  /* waits to be reaped */
+    JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
+    JITC_NODE_LABELED = 32, /* has a label, in a side table */
+    JITC_NODE_TARGET = 64   /* schedule's: has to be in memory */
+};
+
+typedef struct jitc_node {
+    uint32_t a, b;
+    uint32_t size_low;
+    uint8_t op, kind, flags, size_high;
+    uint32_t external, internal;
+    uint32_t users_generation; /* users: 27 bits, generation: 5 bits */
+    uint32_t next_device;      /* next: 27 bits, device: 5 bits */
+} jitc_node;
+_Static_assert(sizeof(jitc_node) == 32, "two nodes a cache line");
+
+typedef struct jitc_chunk {
+    jitc_node node[JITC_CHUNK_NODES];
+    uint64_t value[JITC_CHUNK_NODES];
+    uint32_t c[JITC_CHUNK_NODES];
+    uint32_t stamp[JITC_CHUNK_NODES];
+    uint64_t free_bits[JITC_CHUNK_NODES / 64];
+} jitc_chunk;
+_Static_assert(sizeof(jitc_chunk) <= 2 << 20, "a chunk is one huge page");
+
+/** What schedule and export may see of a graph; the rest is private to trace. */
+typedef struct jitc_graph {
+    jitc_chunk *chunk[1 << (JITC_INDEX_BITS - JITC_CHUNK_BITS)];
+    uint32_t stamp_base; /* stamps below are old; a traversal takes base ... base + nodes - 1 */
+    struct jitc_graph_private *p;
+} jitc_graph;
+
+static inline jitc_node *jitc_node_at(const jitc_graph *g, uint32_t i) {
+    return &g->chunk[i >> JITC_CHUNK_BITS]->node[i & (JITC_CHUNK_NODES - 1)];
+}
+static inline uint64_t *jitc_node_value(const jitc_graph *g, uint32_t i) {
+    return &g->chunk[i >> JITC_CHUNK_BITS]->value[i & (JITC_CHUNK_NODES - 1)];
+}
+static inline uint32_t *jitc_node_c(const jitc_graph *g, uint32_t i) {
+    return &g->chunk[i >> JITC_CHUNK_BITS]->c[i & (JITC_CHUNK_NODES - 1)];
+}
+static inline uint32_t *jitc_node_stamp(const jitc_graph *g, uint32_t i) {
+    return &g->chunk[i >> JITC_CHUNK_BITS]->stamp[i & (JITC_CHUNK_NODES - 1)];
+}
+static inline jitc_buffer *jitc_node_buffer(const jitc_graph *g, uint32_t i) {
+    return (jitc_buffer *) (uintptr_t) *jitc_node_value(g, i);
+}
+static inline uint64_t jitc_node_size(const jitc_node *n) {
+    return n->size_low | (uint64_t) n->size_high << 32;
+}
+static inline jit_dtype jitc_node_type(const jitc_node *n) {
+    return (jit_dtype) (n->kind & 15);
+}
+static inline jit_backend jitc_node_backend(const jitc_node *n) {
+    return (jit_backend) (n->kind >> 4);
+}
+static inline int jitc_node_device(const jitc_node *n) {
+    return (int) (n->next_device >> JITC_INDEX_BITS);
+}
+static inline bool jitc_node_alive(const jitc_node *n, jit_var handle) {
+    return n->users_generation >> JITC_INDEX_BITS == handle >> JITC_INDEX_BITS && n->external > 0;
+}
+
+jit_status jitc_graph_create(jitc_graph **out);
+/** Releases everything; handles that are still alive become dead. */
+void jitc_graph_destroy(jitc_graph *g);
+/** In the child after fork(). */
+void jitc_graph_forked(jitc_graph *g);
+
+/** For traversals and for several calls of the _locked kind. Not recursive. Under it: no compiling, no
+ *  launching, no user code, no waiting. */
+void jitc_graph_lock(jitc_graph *g);
+/** Also gives up, after unlocking, the buffers whose last node died meanwhile. */
+void jitc_graph_unlock(jitc_graph *g);
+
+/* Leaves and operations. Each returns a new reference (an external one), or 0 after jitc_fail(); with an
+ * open scope of the calling thread the reference belongs to the scope. An operand 0 gives 0, silently
+ * if the thread has an error already, else "operand n of jit_add is 0 (no variable)". `device`: where
+ * the variable is to be computed; for operations that of the operands (literals go anywhere). */
+jit_var jitc_trace_literal(jitc_graph *g, jit_backend b, int device, jit_dtype t, uint64_t bits,
+                           uint64_t size);
+jit_var jitc_trace_counter(jitc_graph *g, jit_backend b, int device, uint64_t size);
+/** Takes the caller's reference to `buffer`, also on failure. */
+jit_var jitc_trace_data(jitc_graph *g, jit_backend b, int device, jit_dtype t, uint64_t size,
+                        jitc_buffer *buffer);
+jit_var jitc_trace_unary(jitc_graph *g, jitc_op op, jit_var a);
+jit_var jitc_trace_binary(jitc_graph *g, jitc_op op, jit_var a, jit_var b);
+jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_var c);
+/** CAST and BITCAST. */
+jit_var jitc_trace_cast(jitc_graph *g, jitc_op op, jit_var a, jit_dtype t);
+/** mask 0: all lanes. The index may have any integer type. */
+jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var mask);
+/** The updated array, of the target's size: a pure function of its operands. */
+jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
+                           jit_var mask);
+
+jit_var jitc_trace_ref(jitc_graph *g, jit_var v);
+void jitc_trace_unref(jitc_graph *g, jit_var v);
+void jitc_trace_scope_push(jitc_graph *g);
+jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep);
+
+typedef struct jitc_var_info {
+    uint64_t size;
+    jit_dtype type;
+    jit_backend backend;
+    int device;
+    uint32_t external, internal;
+    bool evaluated, literal;
+    uint64_t bits; /* of a literal */
+} jitc_var_info;
+/** JIT_INVALID_HANDLE, naming `function`. */
+jit_status jitc_trace_info(jitc_graph *g, const char *function, jit_var v, jitc_var_info *out);
+/** Copies the text. NULL removes the label. */
+jit_status jitc_trace_set_label(jitc_graph *g, jit_var v, const char *label);
+/** Copies at most `size` bytes of the label, "" if there is none. */
+jit_status jitc_trace_label(jitc_graph *g, jit_var v, char *text, size_t size);
+
+/* For schedule and eval, under the lock. */
+/** Index of a live handle, or 0 after jitc_fail() naming `function`. */
+uint32_t jitc_graph_find_locked(jitc_graph *g, const char *function, jit_var v);
+/** Node i becomes an evaluated leaf; takes the reference to `buffer`. Its operands are released. */
+void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
+/** Put another buffer into an evaluated node (copy before write, steal); gives the old reference to the
+ *  caller and takes that of `buffer`, which may be NULL if the node will die or be set at once. */
+jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
+/** Internal reference: keeps a node alive while it is evaluated, or in a list of scheduled nodes. */
+void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);
+void jitc_graph_release_locked(jitc_graph *g, uint32_t i);
+/** Room for a traversal of all nodes: resets old stamps when the numbers run out; returns the base. */
+uint32_t jitc_graph_stamps_locked(jitc_graph *g);
+
+typedef struct jitc_graph_stats {
+    uint64_t variables; /* live nodes */
+    uint64_t bytes;     /* of the graph's tables */
+} jitc_graph_stats;
+/** Reaps everything that is dead first. */
+jitc_graph_stats jitc_graph_get_stats(jitc_graph *g);
+#endif
