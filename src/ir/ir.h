@@ -90,7 +90,7 @@ float jitc_f16_to_f32(uint16_t h);
 uint16_t jitc_f16_from_f32(float f);
 float jitc_bf16_to_f32(uint16_t h);
 uint16_t jitc_bf16_from_f32(float f);
-/** One rounding from double: rounded to odd in f32 first, so that the second rounding is right. */
+/** One rounding from double. */
 uint16_t jitc_f16_from_f64(double d);
 uint16_t jitc_bf16_from_f64(double d);
 #endif
