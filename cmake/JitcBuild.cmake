@@ -26,6 +26,15 @@ function(jitc_find_header variable header package)
   mark_as_advanced(${variable})
 endfunction()
 
+# What sees the inside of the library is compiled with.
+function(jitc_private_flags target)
+  target_include_directories(${target} PRIVATE
+    ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/backends
+    ${JITC_GENERATED})
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_options(${target} PRIVATE ${JITC_WARNINGS} -fvisibility=hidden)
+endfunction()
+
 # jitc_layer(name folder USES layer... SOURCES file...): one layer of the library. What it may use
 # goes to layers.txt as "name folder layer...", for tests/lint/layers.py.
 function(jitc_layer name folder)
@@ -42,10 +51,8 @@ function(jitc_layer name folder)
   endif()
   list(TRANSFORM ARG_SOURCES PREPEND ${folder}/)
   add_library(jitc_${name} OBJECT ${ARG_SOURCES})
-  target_include_directories(jitc_${name} PRIVATE include src backends ${JITC_GENERATED})
+  jitc_private_flags(jitc_${name})
   target_include_directories(jitc_${name} SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
-  target_compile_definitions(jitc_${name} PRIVATE _GNU_SOURCE)
-  target_compile_options(jitc_${name} PRIVATE ${JITC_WARNINGS} -fvisibility=hidden)
   set_property(GLOBAL APPEND PROPERTY JITC_OBJECTS $<TARGET_OBJECTS:jitc_${name}>)
   string(JOIN " " line ${name} ${folder} ${ARG_USES})
   file(APPEND ${PROJECT_BINARY_DIR}/layers.txt "${line}\n")
