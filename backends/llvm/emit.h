@@ -3,10 +3,10 @@
  *
  * All values of a kernel are vectors of `lanes` elements, whatever their type; the legaliser splits
  * and joins well. How types are represented:
- *   bool     <n x i1> in the kernel, one byte in memory      f16    <n x half> in memory order only:
- *   iN, uN   <n x iN>                                                values are <n x half>, arithmetic
- *   f32 f64  <n x float>, <n x double>                               is done on <n x float>
- *   bf16     <n x i16> (its bits)
+ *   bool       <n x i1> in the kernel, one byte in memory
+ *   iN, uN     <n x iN>
+ *   f32, f64   <n x float>, <n x double>
+ *   f16, bf16  <n x i16>: the bits; arithmetic is done on <n x float> (convert.h)
  * Only forms that were tried on every supported LLVM are emitted: a selection failure ends the process.
  * Nothing here folds constants by hand; the builder does. */
 #ifndef JITC_LLVM_EMIT_H
@@ -14,8 +14,8 @@
 #include "ir/ir.h"
 #include "llvm/api.h"
 
-/** Instruction sets, by what code generation asks of them. */
-typedef enum jitc_isa { JITC_ISA_V1, JITC_ISA_V2, JITC_ISA_V3, JITC_ISA_V4 } jitc_isa; /* x86-64-v1 ... v4 */
+/** Instruction sets, by what code generation asks of them: x86-64-v1 ... v4. */
+typedef enum jitc_isa { JITC_ISA_V1, JITC_ISA_V2, JITC_ISA_V3, JITC_ISA_V4 } jitc_isa;
 
 typedef struct jitc_emit {
     const jitc_llvm *api;
@@ -31,20 +31,61 @@ typedef struct jitc_emit {
 
 /** <lanes x scalar>. */
 LLVMTypeRef jitc_emit_vector(jitc_emit *e, LLVMTypeRef scalar);
-/** A constant in all lanes; `scalar` says which type. Cheap at level 0 too (a broadcast load from a
- *  constant of one element where that is quicker than a constant vector). */
+/** The scalar type that stands for an element type; bool: i1. */
+LLVMTypeRef jitc_emit_scalar(jitc_emit *e, jit_dtype type);
+/** A constant in all lanes; `scalar` says which type. */
 LLVMValueRef jitc_emit_int(jitc_emit *e, LLVMTypeRef scalar, uint64_t value);
 LLVMValueRef jitc_emit_real(jitc_emit *e, LLVMTypeRef scalar, double value);
-/** Call an intrinsic by name, overloaded on the types given (up to 2; NULL none). */
+/** 0, 1, 2, ... */
+LLVMValueRef jitc_emit_iota(jitc_emit *e, LLVMTypeRef scalar);
+/** A scalar value in all lanes. */
+LLVMValueRef jitc_emit_splat(jitc_emit *e, LLVMValueRef scalar);
+/** Call an intrinsic by name, overloaded on one type (NULL: none). */
 LLVMValueRef jitc_emit_intrinsic(jitc_emit *e, const char *name, LLVMTypeRef overload,
                                  unsigned count, LLVMValueRef *args);
-/** Call an external function of the runtime's symbol table (symbols.h): the loader resolves it. */
+/** The same, overloaded on two types. */
+LLVMValueRef jitc_emit_intrinsic2(jitc_emit *e, const char *name, LLVMTypeRef overloads[2],
+                                  unsigned count, LLVMValueRef *args);
+/** Call an external function of the runtime's symbol table (symbols.h) or of helpers.h: the loader
+ *  resolves it. */
 LLVMValueRef jitc_emit_call(jitc_emit *e, const char *symbol, LLVMTypeRef result, unsigned count,
                             LLVMValueRef *args);
+/** Room on the stack for `count` elements, allotted once in the entry block, aligned to 64. */
+LLVMValueRef jitc_emit_stack(jitc_emit *e, LLVMTypeRef scalar, unsigned count);
+/** Call void symbol(T *result, const T *a, const T *b, const T *c, uint64_t lanes) on the first
+ *  `count` of a, b, c. */
+LLVMValueRef jitc_emit_lane_call(jitc_emit *e, const char *symbol, unsigned count,
+                                 const LLVMValueRef *args);
 /** fma(a, b, c) in one rounding (needs v3; below, a call). f32 or f64 vectors. */
 LLVMValueRef jitc_emit_fma(jitc_emit *e, LLVMValueRef a, LLVMValueRef b, LLVMValueRef c);
 
-/** A math function (property INEXACT, form UNARY or BINARY) of f32 or f64 vectors, within 1 ULP: inlined, or a call
- *  of the vector library, or a loop over the lanes. math.c. */
+/* One instruction each. */
+static inline LLVMValueRef jitc_emit_bin(jitc_emit *e, LLVMOpcode op, LLVMValueRef a,
+                                         LLVMValueRef b) {
+    return e->api->LLVMBuildBinOp(e->b, op, a, b, "");
+}
+static inline LLVMValueRef jitc_emit_icmp(jitc_emit *e, LLVMIntPredicate p, LLVMValueRef a,
+                                          LLVMValueRef b) {
+    return e->api->LLVMBuildICmp(e->b, p, a, b, "");
+}
+static inline LLVMValueRef jitc_emit_fcmp(jitc_emit *e, LLVMRealPredicate p, LLVMValueRef a,
+                                          LLVMValueRef b) {
+    return e->api->LLVMBuildFCmp(e->b, p, a, b, "");
+}
+static inline LLVMValueRef jitc_emit_select(jitc_emit *e, LLVMValueRef mask, LLVMValueRef a,
+                                            LLVMValueRef b) {
+    return e->api->LLVMBuildSelect(e->b, mask, a, b, "");
+}
+/** A cast instruction to a vector of `scalar` (of v's own width for LLVMBitCast). */
+static inline LLVMValueRef jitc_emit_cast(jitc_emit *e, LLVMOpcode op, LLVMValueRef v,
+                                          LLVMTypeRef scalar) {
+    return e->api->LLVMBuildCast(e->b, op, v, jitc_emit_vector(e, scalar), "");
+}
+static inline LLVMValueRef jitc_emit_not(jitc_emit *e, LLVMValueRef v) {
+    return e->api->LLVMBuildNot(e->b, v, "");
+}
+
+/** A math function (property INEXACT, form UNARY or BINARY) of f32 or f64 vectors, within 1 ULP:
+ *  inlined, or a call of the vector library, or a loop over the lanes. math.c. */
 LLVMValueRef jitc_emit_math(jitc_emit *e, jitc_op op, jit_dtype type, const LLVMValueRef *args);
 #endif
