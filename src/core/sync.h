@@ -4,6 +4,7 @@
 #define JITC_CORE_SYNC_H
 #include <assert.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,6 +34,10 @@
 #define jitc_add_acq_rel(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
 #define jitc_add_seq(p, v)          atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
 #define jitc_exchange_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
+/* *p from *expected to v, acquire and release; false, and *expected = *p, if it was something else. */
+#define jitc_compare_exchange(p, expected, v)                                                      \
+    atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,            \
+                                            memory_order_acquire)
 
 /** A reference count: starts at 1. */
 typedef struct jitc_refcount {
@@ -48,6 +53,39 @@ static inline void jitc_refcount_up(jitc_refcount *r) {
 /** True for the caller that dropped the last reference: all others' writes are visible to it. */
 static inline bool jitc_refcount_down(jitc_refcount *r) {
     return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
+}
+
+/** A lock for a few instructions at a time: spins, then yields. Never held over a call that waits. */
+typedef struct JITC_CAPABILITY("mutex") jitc_spin {
+    atomic_bool held;
+} jitc_spin;
+
+static inline void jitc_spin_init(jitc_spin *s) {
+    jitc_store_relaxed(&s->held, false);
+}
+static inline void jitc_spin_lock(jitc_spin *s) ACQUIRES(s) UNCHECKED_LOCKING {
+    for (int tries = 0; jitc_exchange_acquire(&s->held, true); ++tries) /* pairs with unlock */
+        if (tries > 100)
+            sched_yield();
+}
+static inline void jitc_spin_unlock(jitc_spin *s) RELEASES(s) UNCHECKED_LOCKING {
+    jitc_store_release(&s->held, false);
+}
+
+/** Take a reference to something that may be going away: false if the count is 0 already. The memory
+ *  of the count must stay valid by other means. */
+static inline bool jitc_refcount_up_unless_zero(jitc_refcount *r) {
+    unsigned n = jitc_load_relaxed(&r->count);
+    while (n && !atomic_compare_exchange_weak_explicit(&r->count, &n, n + 1, memory_order_acq_rel,
+                                                       memory_order_relaxed)) {
+    }
+    return n != 0;
+}
+/** Drop the caller's reference if it is the only one; else keep it and return false. */
+static inline bool jitc_refcount_down_if_last(jitc_refcount *r) {
+    unsigned one = 1;
+    return atomic_compare_exchange_strong_explicit(&r->count, &one, 0, memory_order_acq_rel,
+                                                   memory_order_relaxed);
 }
 
 typedef struct JITC_CAPABILITY("mutex") jitc_mutex {

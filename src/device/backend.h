@@ -113,7 +113,7 @@ struct jitc_backend {
 
 /** What the layers above see of a kernel. A backend embeds it as its first member. */
 struct jitc_kernel {
-    int level;                /* of code generation */
+    _Atomic int level;        /* of code generation; the cache writes it, also after reload() */
     uint32_t operations;      /* of the program: for the estimate of what a launch costs */
     _Atomic uint64_t work;    /* lanes x operations launched so far, for recompiling what is hot */
 };

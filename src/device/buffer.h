@@ -19,16 +19,16 @@ typedef struct jitc_buffer {
     bool read_only;
     void (*release)(void *context); /* foreign: called once, after the last use, under no lock */
     void *context;
-    jitc_mutex lock;  /* guards the uses */
+    jitc_spin lock; /* guards the uses */
     jitc_use write;
     jitc_use *reads;  /* at most one a stream */
-    uint32_t read_count;
-    size_t read_capacity;
+    size_t read_count, read_capacity;
+    struct jitc_buffer *next_free; /* in the pool */
 } jitc_buffer;
 
-/** Own memory for at least `bytes` bytes (0 is allowed), first used on `stream`: a block that was
- *  freed on it, or one that others freed, behind their last use. One reference. Holder of
- *  stream->lock. JIT_OUT_OF_MEMORY. */
+/** Own memory for at least `bytes` bytes (0 is allowed) and the padding, first used on `stream`: a
+ *  block that was freed on it, or one that others freed, behind their last use. One reference. Holder
+ *  of stream->lock. JIT_OUT_OF_MEMORY. */
 jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes, jitc_buffer **out);
 /** Foreign memory; `release` may be NULL. On failure `release` is not called. */
 jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*release)(void *),

@@ -12,11 +12,12 @@ typedef struct jitc_device {
     jitc_stream *idle_streams;
     jitc_stream **streams; /* every stream ever made, for sync and destruction */
     size_t stream_count, stream_capacity;
-    struct jitc_pool_memory *memory; /* pool.c */
+    struct jitc_memory *memory; /* memory.c */
 } jitc_device;
 
-/** Bytes that arrays may be read and written beyond their end: kernels run whole vectors. */
-enum { JITC_PADDING = 512, JITC_PADDING_LANES = 64 };
+/** Kernels run whole vectors: own arrays are allocated to a multiple of so many elements (of at most
+ *  8 bytes), and may be read and written up to there. */
+enum { JITC_PADDING_LANES = 64, JITC_PADDING = 512 };
 
 jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out);
 /** Waits for all streams, then frees streams and memory. */

@@ -1,0 +1,181 @@
+#include "device/buffer.h"
+#include "device/memory.h"
+#include <stdlib.h>
+
+jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes,
+                              jitc_buffer **out) {
+    jitc_buffer *b;
+    TRY(jitc_memory_take(d->memory, stream, bytes, &b));
+    /* ORDER: the former owners' work on the block before ours, by waiting for its uses on the device;
+     * without it a reader on another stream may see our data. */
+    jit_status status = jitc_buffer_before_write(b, stream);
+    if (status != JIT_OK) {
+        jitc_memory_give(d->memory, b);
+        return status;
+    }
+    b->write = (jitc_use){0};
+    b->read_count = 0;
+    *out = b;
+    return JIT_OK;
+}
+
+jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*release)(void *),
+                           void *context, jitc_buffer **out) {
+    void *p = NULL;
+    TRY(jitc_calloc(1, sizeof(jitc_buffer), &p));
+    jitc_buffer *b = p;
+    jitc_refcount_init(&b->refs);
+    jitc_spin_init(&b->lock);
+    b->device = d;
+    b->pointer = pointer;
+    b->bytes = bytes;
+    b->foreign = b->read_only = true;
+    b->release = release;
+    b->context = context;
+    *out = b;
+    return JIT_OK;
+}
+
+static void end_foreign(void *p) {
+    jitc_buffer *b = p;
+    if (b->release)
+        b->release(b->context);
+    free(b->reads);
+    free(b);
+}
+
+/* The first use that is not done; stream NULL: none. */
+static jitc_use pending_use(const jitc_buffer *b) {
+    jitc_use none = {0};
+    if (b->write.stream && !b->write.stream->backend->done(b->write.stream, b->write.number))
+        return b->write;
+    for (size_t i = 0; i < b->read_count; ++i)
+        if (!b->reads[i].stream->backend->done(b->reads[i].stream, b->reads[i].number))
+            return b->reads[i];
+    return none;
+}
+
+/* Queue the release of foreign memory behind all its uses. */
+static jit_status queue_end(jitc_buffer *b, jitc_stream *s) {
+    uint64_t number;
+    jitc_mutex_lock(&s->lock);
+    jit_status status = jitc_buffer_before_write(b, s);
+    if (status == JIT_OK)
+        status = s->backend->call(s, end_foreign, b, &number);
+    if (status == JIT_OK)
+        jitc_store_release(&s->queued, number); /* pairs with jitc_device_sync */
+    jitc_mutex_unlock(&s->lock);
+    return status;
+}
+
+static void give_up_foreign(jitc_buffer *b) {
+    jitc_use use = pending_use(b);
+    /* ORDER: our last use of foreign memory before its owner's `release`, by a call queued behind it;
+     * without it the owner may free what a kernel still reads. */
+    if (use.stream && queue_end(b, use.stream) == JIT_OK)
+        return;
+    jitc_buffer_wait(b, true);
+    end_foreign(b);
+}
+
+void jitc_buffer_unref(jitc_buffer *b) {
+    if (!b || !jitc_refcount_down(&b->refs))
+        return;
+    if (b->foreign)
+        give_up_foreign(b);
+    else
+        jitc_memory_give(b->device->memory, b);
+}
+
+/* Copies the uses out of the lock: stream_wait may take time. */
+static size_t copy_uses(jitc_buffer *b, bool reads, jitc_use *out, size_t first, size_t max) {
+    size_t n = 0, total;
+    jitc_spin_lock(&b->lock);
+    total = 1 + (reads ? b->read_count : 0);
+    for (size_t i = first; i < total && n < max; ++i)
+        out[n++] = i ? b->reads[i - 1] : b->write;
+    jitc_spin_unlock(&b->lock);
+    return n;
+}
+
+static jit_status before(jitc_buffer *b, bool reads, jitc_stream *stream) {
+    jitc_use uses[8];
+    size_t n;
+    for (size_t first = 0; (n = copy_uses(b, reads, uses, first, 8)) > 0; first += n) {
+        for (size_t i = 0; i < n; ++i)
+            if (uses[i].stream && uses[i].stream != stream)
+                TRY(stream->backend->stream_wait(stream, uses[i].stream, uses[i].number));
+        if (n < 8)
+            break;
+    }
+    return JIT_OK;
+}
+
+jit_status jitc_buffer_before_read(jitc_buffer *b, jitc_stream *stream) {
+    return before(b, false, stream);
+}
+
+jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream) {
+    return before(b, true, stream);
+}
+
+/* Room for one more read: entries that are done make room before the list grows. */
+static bool make_room_locked(jitc_buffer *b) REQUIRES(&b->lock) {
+    if (b->read_count < b->read_capacity)
+        return true;
+    size_t kept = 0;
+    for (size_t i = 0; i < b->read_count; ++i)
+        if (!b->reads[i].stream->backend->done(b->reads[i].stream, b->reads[i].number))
+            b->reads[kept++] = b->reads[i];
+    b->read_count = kept;
+    if (kept < b->read_capacity)
+        return true;
+    size_t capacity = b->read_capacity ? 2 * b->read_capacity : 2;
+    jitc_use *grown = realloc(b->reads, capacity * sizeof *grown);
+    if (!grown)
+        return false;
+    b->reads = grown;
+    b->read_capacity = capacity;
+    return true;
+}
+
+static bool stamp_read(jitc_buffer *b, jitc_use use) {
+    bool stamped = false;
+    jitc_spin_lock(&b->lock);
+    for (size_t i = 0; i < b->read_count && !stamped; ++i)
+        if (b->reads[i].stream == use.stream) {
+            b->reads[i] = use;
+            stamped = true;
+        }
+    if (!stamped && make_room_locked(b)) {
+        b->reads[b->read_count++] = use;
+        stamped = true;
+    }
+    jitc_spin_unlock(&b->lock);
+    return stamped;
+}
+
+void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number) {
+    if (!stamp_read(b, (jitc_use){stream, number}))
+        stream->backend->wait(stream, number);
+}
+
+void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number) {
+    jitc_spin_lock(&b->lock);
+    b->write = (jitc_use){stream, number};
+    b->read_count = 0; /* the write came after them */
+    jitc_spin_unlock(&b->lock);
+}
+
+jit_status jitc_buffer_wait(jitc_buffer *b, bool reads) {
+    jitc_use uses[8];
+    size_t n;
+    for (size_t first = 0; (n = copy_uses(b, reads, uses, first, 8)) > 0; first += n) {
+        for (size_t i = 0; i < n; ++i)
+            if (uses[i].stream)
+                TRY(uses[i].stream->backend->wait(uses[i].stream, uses[i].number));
+        if (n < 8)
+            break;
+    }
+    return JIT_OK;
+}

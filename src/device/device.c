@@ -1,0 +1,89 @@
+#include "device/device.h"
+#include "device/memory.h"
+#include <stdlib.h>
+
+jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out) {
+    void *memory = NULL;
+    TRY(jitc_calloc(1, sizeof(jitc_device), &memory));
+    jitc_device *d = memory;
+    d->backend = b;
+    d->id = id;
+    d->options = o;
+    jit_status status = jitc_memory_create(d, &d->memory);
+    if (status != JIT_OK) {
+        free(d);
+        return status;
+    }
+    jitc_mutex_init(&d->lock);
+    *out = d;
+    return JIT_OK;
+}
+
+void jitc_device_destroy(jitc_device *d) {
+    if (!d)
+        return;
+    jitc_device_sync(d);
+    jitc_memory_destroy(d->memory);
+    for (size_t i = 0; i < d->stream_count; ++i) {
+        jitc_stream *s = d->streams[i];
+        jitc_mutex_finish(&s->lock);
+        d->backend->stream_destroy(s);
+    }
+    free(d->streams);
+    jitc_mutex_finish(&d->lock);
+    free(d);
+}
+
+static jit_status add_stream_locked(jitc_device *d, jitc_stream **out) REQUIRES(&d->lock) {
+    TRY(jitc_grow((void **) &d->streams, &d->stream_capacity, d->stream_count + 1,
+                  sizeof(jitc_stream *)));
+    TRY(d->backend->stream_create(d->backend, d->id, out));
+    jitc_stream *s = *out;
+    s->backend = d->backend;
+    s->device = d->id;
+    s->next_idle = NULL;
+    jitc_store_relaxed(&s->queued, 0);
+    jitc_mutex_init(&s->lock);
+    d->streams[d->stream_count++] = s;
+    return JIT_OK;
+}
+
+jit_status jitc_device_take_stream(jitc_device *d, jitc_stream **out) {
+    jit_status status = JIT_OK;
+    jitc_mutex_lock(&d->lock);
+    jitc_stream *s = d->idle_streams;
+    if (s) {
+        d->idle_streams = s->next_idle;
+        *out = s;
+    } else {
+        status = add_stream_locked(d, out);
+    }
+    jitc_mutex_unlock(&d->lock);
+    return status;
+}
+
+void jitc_device_give_stream(jitc_device *d, jitc_stream *s) {
+    jitc_mutex_lock(&d->lock);
+    s->next_idle = d->idle_streams;
+    d->idle_streams = s;
+    jitc_mutex_unlock(&d->lock);
+}
+
+/* The i-th stream, or NULL: streams are only ever added. */
+static jitc_stream *stream_at(jitc_device *d, size_t i) {
+    jitc_mutex_lock(&d->lock);
+    jitc_stream *s = i < d->stream_count ? d->streams[i] : NULL;
+    jitc_mutex_unlock(&d->lock);
+    return s;
+}
+
+jit_status jitc_device_sync(jitc_device *d) {
+    jit_status status = JIT_OK;
+    jitc_stream *s;
+    for (size_t i = 0; (s = stream_at(d, i)) != NULL; ++i) {
+        jit_status one = d->backend->wait(s, jitc_load_acquire(&s->queued)); /* pairs with queuers */
+        if (status == JIT_OK)
+            status = one;
+    }
+    return status;
+}

@@ -1,0 +1,82 @@
+#include "schedule/order.h"
+
+/* Depth first without recursion: descend into the first operand that was not met, append a node when
+ * all its operands have been. */
+static uint32_t first_unmet(const jitc_order *o, uint32_t node, const jitc_node *n) {
+    unsigned arity = jitc_ops[n->op].arity;
+    if (arity > 0 && *jitc_node_stamp(o->graph, n->a) < o->base)
+        return n->a;
+    if (arity > 1 && *jitc_node_stamp(o->graph, n->b) < o->base)
+        return n->b;
+    if (arity > 2) {
+        uint32_t c = *jitc_node_c(o->graph, node);
+        if (*jitc_node_stamp(o->graph, c) < o->base)
+            return c;
+    }
+    return 0;
+}
+
+/* Does this node need more than one kernel with the lanes of the first root? */
+static bool is_plain(const jitc_order *o, const jitc_node *n) {
+    uint64_t size = jitc_node_size(n);
+    if (n->op == JITC_OP_data)
+        return true; /* whoever indexes it has a size of his own */
+    if (size != 1 && size != o->lanes)
+        return false;
+    if (jitc_ops[n->op].props & JITC_EFFECT)
+        return false;
+    return jitc_ops[n->op].form != JITC_FORM_GATHER ||
+           jitc_node_at(o->graph, n->a)->op == JITC_OP_data;
+}
+
+static jit_status append(jitc_order *o, uint32_t node, const jitc_node *n) {
+    if (__builtin_expect(o->count == o->capacity, 0))
+        TRY(jitc_grow((void **) &o->at, &o->capacity, o->count + 1, sizeof *o->at));
+    *jitc_node_stamp(o->graph, node) = o->base + (uint32_t) o->count;
+    o->at[o->count++] = (jitc_position){
+        .node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
+    o->plain = o->plain && is_plain(o, n);
+    return JIT_OK;
+}
+
+jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy) {
+    size_t depth = 0;
+    uint32_t node = root;
+    if (*jitc_node_stamp(o->graph, root) >= o->base)
+        return JIT_OK;
+    for (;;) {
+        const jitc_node *n = jitc_node_at(o->graph, node);
+        if (__builtin_expect(n->flags & JITC_NODE_CLAIMED, 0)) {
+            *busy = true;
+            return JIT_OK;
+        }
+        uint32_t next = first_unmet(o, node, n);
+        if (next) {
+            if (__builtin_expect(depth == o->stack_capacity, 0))
+                TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, depth + 1,
+                              sizeof *o->stack));
+            o->stack[depth++] = node;
+            node = next;
+            continue;
+        }
+        TRY(append(o, node, n));
+        if (!depth)
+            return JIT_OK;
+        node = o->stack[--depth];
+    }
+}
+
+/* Sizes broadcast: 1 gives way to the other. */
+static uint64_t broadcast(uint64_t a, uint64_t b) {
+    return a == 1 ? b : a;
+}
+
+uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position) {
+    const jitc_node *n = jitc_order_node(o, position);
+    if (jitc_ops[n->op].form != JITC_FORM_SCATTER)
+        return jitc_node_size(n);
+    uint32_t operand[3];
+    jitc_order_operands(o, o->at[position].node, operand);
+    return broadcast(jitc_node_size(jitc_node_at(o->graph, operand[1])),
+                     jitc_node_size(jitc_node_at(o->graph, operand[2])));
+}

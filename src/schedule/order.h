@@ -1,0 +1,82 @@
+/* order.h: the nodes that a plan needs, operands first.  Layer: schedule.  Private to schedule. */
+#ifndef JITC_SCHEDULE_ORDER_H
+#define JITC_SCHEDULE_ORDER_H
+#include "schedule/schedule.h"
+
+/** A node of the traversal; its stamp is base + its place in the array. */
+typedef struct jitc_position {
+    uint32_t node;
+    uint32_t slot;         /* memory of the node; NONE */
+    uint32_t value;        /* instruction that has its value ... */
+    uint32_t value_group;  /* ... in this group, counted from 1 */
+    uint32_t buffer;       /* `buffer` instruction ... */
+    uint32_t buffer_group; /* ... in this group */
+    uint32_t ready;        /* 1: in memory: evaluated, or written by a group before */
+    uint32_t visited;      /* group whose list has it */
+} jitc_position;
+
+/** What the partition knows of a position. */
+typedef struct jitc_place {
+    uint32_t stage;    /* earliest stage: what it needs in memory is written by stages before */
+    uint32_t low, high; /* stages of the kernels that compute it */
+    uint32_t cost;     /* operations to compute it from what is in memory */
+    uint64_t lanes;    /* target: of the kernel that writes it */
+    bool target;
+} jitc_place;
+
+typedef struct jitc_order {
+    jitc_graph *graph;
+    jitc_position *at;
+    size_t count, capacity;
+    uint32_t base; /* stamp of position 0 */
+    uint32_t *stack;
+    size_t stack_capacity;
+    bool plain; /* one kernel does: one size, no scatter, everything indexed is in memory */
+    uint64_t lanes; /* of the first root */
+    jitc_place *place;
+    size_t place_capacity;
+    uint32_t *target; /* positions */
+    size_t targets, target_capacity;
+    uint32_t *list; /* positions of one kernel, operands first */
+    size_t list_count, list_capacity;
+    uint32_t *last; /* for cutting: last use in the list */
+    size_t last_capacity;
+} jitc_order;
+
+static inline jitc_node *jitc_order_node(const jitc_order *o, uint32_t position) {
+    return jitc_node_at(o->graph, o->at[position].node);
+}
+/** Position of a node that the traversal has met. */
+static inline uint32_t jitc_order_position(const jitc_order *o, uint32_t node) {
+    return *jitc_node_stamp(o->graph, node) - o->base;
+}
+/** Operands of a node as indices; 0 where it has none. */
+static inline void jitc_order_operands(const jitc_order *o, uint32_t node, uint32_t out[3]) {
+    const jitc_node *n = jitc_node_at(o->graph, node);
+    unsigned arity = jitc_ops[n->op].arity;
+    out[0] = arity > 0 ? n->a : 0;
+    out[1] = arity > 1 ? n->b : 0;
+    out[2] = arity > 2 ? *jitc_node_c(o->graph, node) : 0;
+}
+/** Is operand a an array that is indexed, rather than a value? */
+static inline bool jitc_op_indexes(unsigned op) {
+    return jitc_ops[op].form == JITC_FORM_GATHER || jitc_ops[op].form == JITC_FORM_SCATTER;
+}
+static inline bool jitc_op_is_leaf(unsigned op) {
+    return jitc_ops[op].form == JITC_FORM_LEAF;
+}
+
+/** Append everything that `root` needs. *busy as in jitc_plan_make_locked(). */
+jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy);
+
+/** The slot of a position, made if there is none. `output`: the plan writes it. */
+jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t *out);
+/** Start a new group of the plan. */
+jit_status jitc_plan_add_group(jitc_plan *p, uint64_t lanes, jitc_group **out);
+/** Program and parameters of the last group from the positions in `list`; then they are written. */
+jit_status jitc_emit_group(jitc_plan *p, const jitc_options *o, const uint32_t *list, size_t count);
+/** Groups for the targets of a plan that is not plain. */
+jit_status jitc_partition(jitc_plan *p, const jitc_options *o);
+/** Lanes over which a node is computed: its size; a scatter: that of its values and indices. */
+uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position);
+#endif

@@ -1,0 +1,294 @@
+/* Which nodes have to be in memory, and in which kernel each is computed.
+ *
+ * A stage is a set of kernels that need only what stages before have written. The kernel of a target is
+ * (stage, lanes). A value that is no target is computed inside every kernel that needs it; if it is dear
+ * and more than one stage needs it, it becomes a target itself. A kernel that would be too long for the
+ * compiler is cut where the fewest values are alive; these go through memory. */
+#include "schedule/order.h"
+#include <stdlib.h>
+
+enum {
+    DEAR = 16,        /* operations: cheaper to read from memory than to compute again */
+    DEAR_UNIFORM = 64, /* the same for one element in a kernel over many */
+    COST_LIMIT = 1 << 20
+};
+
+static jit_status add_target(jitc_plan *p, uint32_t position) {
+    jitc_order *o = p->order;
+    uint32_t slot;
+    if (o->place[position].target)
+        return JIT_OK;
+    TRY(jitc_plan_slot(p, position, true, &slot));
+    TRY(jitc_grow((void **) &o->target, &o->target_capacity, o->targets + 1, sizeof *o->target));
+    o->target[o->targets++] = position;
+    o->place[position].target = true;
+    o->place[position].lanes = jitc_order_lanes(o, position);
+    return JIT_OK;
+}
+
+static uint32_t later(uint32_t a, uint32_t b) {
+    return a > b ? a : b;
+}
+
+/* First stage in which the value of a position can be used. */
+static uint32_t usable(const jitc_order *o, uint32_t position) {
+    const jitc_node *n = jitc_order_node(o, position);
+    return o->place[position].stage + ((jitc_ops[n->op].props & JITC_EFFECT) != 0);
+}
+
+/* Operands first: stages and costs; arrays that are indexed become targets. */
+static jit_status place_forward(jitc_plan *p, uint32_t position) {
+    jitc_order *o = p->order;
+    jitc_place *place = &o->place[position];
+    const jitc_node *n = jitc_order_node(o, position);
+    uint32_t operand[3], cost = 1;
+    jitc_order_operands(o, o->at[position].node, operand);
+    *place = (jitc_place){.low = UINT32_MAX};
+    for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
+        uint32_t i = jitc_order_position(o, operand[k]);
+        if (k == 0 && jitc_op_indexes(n->op)) {
+            if (o->at[i].ready)
+                continue;
+            TRY(add_target(p, i));
+            place->stage = later(place->stage, o->place[i].stage + 1);
+        } else {
+            place->stage = later(place->stage, usable(o, i));
+            cost += o->place[i].cost;
+        }
+    }
+    bool in_memory = jitc_op_is_leaf(n->op) || (jitc_ops[n->op].props & JITC_EFFECT);
+    place->cost = in_memory ? 0 : cost < COST_LIMIT ? cost : COST_LIMIT;
+    if (jitc_ops[n->op].props & JITC_EFFECT)
+        TRY(add_target(p, position));
+    return JIT_OK;
+}
+
+/* Users first: is this value needed by kernels of several stages, or by kernels over many lanes though
+ * it is one element, and dear? */
+static bool is_worth_storing(const jitc_order *o, uint32_t position, bool uniform) {
+    const jitc_place *place = &o->place[position];
+    const jitc_node *n = jitc_order_node(o, position);
+    if (jitc_op_is_leaf(n->op) || jitc_ops[n->op].form == JITC_FORM_MASKED)
+        return false;
+    return (place->low != place->high && place->cost > DEAR) ||
+           (uniform && place->cost > DEAR_UNIFORM);
+}
+
+/* Hand the stages that compute a position down to its operands. */
+static jit_status place_backward(jitc_plan *p, uint32_t position) {
+    jitc_order *o = p->order;
+    jitc_place *place = &o->place[position];
+    jitc_position *at = &o->at[position];
+    if (!place->target && place->low == UINT32_MAX)
+        return JIT_OK; /* only indexed, and in memory */
+    bool uniform = at->visited; /* a user has more than one lane; see below */
+    if (!place->target && is_worth_storing(o, position, uniform && !at->ready)) {
+        place->stage = place->low;
+        TRY(add_target(p, position));
+    }
+    if (place->target)
+        place->low = place->high = place->stage;
+    const jitc_node *n = jitc_order_node(o, position);
+    uint64_t size = jitc_order_lanes(o, position);
+    uint32_t operand[3];
+    jitc_order_operands(o, at->node, operand);
+    for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
+        if (k == 0 && jitc_op_indexes(n->op))
+            continue;
+        uint32_t i = jitc_order_position(o, operand[k]);
+        o->place[i].low = place->low < o->place[i].low ? place->low : o->place[i].low;
+        o->place[i].high = later(o->place[i].high, place->high);
+        if (size != 1 && jitc_node_size(jitc_order_node(o, i)) == 1)
+            o->at[i].visited = 1;
+    }
+    return JIT_OK;
+}
+
+static jit_status place_all(jitc_plan *p) {
+    jitc_order *o = p->order;
+    TRY(jitc_grow((void **) &o->place, &o->place_capacity, o->count, sizeof *o->place));
+    o->targets = 0;
+    for (uint32_t i = 0; i < o->count; ++i)
+        TRY(place_forward(p, i));
+    for (uint32_t i = 0; i < o->count; ++i)
+        if (o->at[i].slot != JITC_NONE)
+            TRY(add_target(p, i)); /* roots */
+    for (uint32_t i = (uint32_t) o->count; i-- > 0;)
+        TRY(place_backward(p, i));
+    for (uint32_t i = 0; i < o->count; ++i)
+        o->at[i].visited = 0;
+    return JIT_OK;
+}
+
+/* By stage, then lanes: one element first, so that kernels over many lanes can read it. */
+static int compare_targets(const void *a, const void *b, void *context) {
+    const jitc_order *o = context;
+    uint32_t i = *(const uint32_t *) a, k = *(const uint32_t *) b;
+    const jitc_place *x = &o->place[i], *y = &o->place[k];
+    if (x->stage != y->stage)
+        return x->stage < y->stage ? -1 : 1;
+    if (x->lanes != y->lanes)
+        return x->lanes < y->lanes ? -1 : 1;
+    return i < k ? -1 : i > k;
+}
+
+static bool is_open(const jitc_order *o, uint32_t position, uint32_t mark) {
+    const jitc_position *at = &o->at[position];
+    return !at->ready && at->visited != mark && !jitc_op_is_leaf(jitc_order_node(o, position)->op);
+}
+
+/* The first operand that has to come before, or NONE. */
+static uint32_t next_open(const jitc_order *o, uint32_t position, uint32_t mark) {
+    const jitc_node *n = jitc_order_node(o, position);
+    uint32_t operand[3];
+    jitc_order_operands(o, o->at[position].node, operand);
+    for (unsigned k = jitc_op_indexes(n->op); k < jitc_ops[n->op].arity; ++k) {
+        uint32_t i = jitc_order_position(o, operand[k]);
+        if (is_open(o, i, mark))
+            return i;
+    }
+    return JITC_NONE;
+}
+
+/* Append to the list what `root` needs that is not in memory, operands first. */
+static jit_status collect(jitc_order *o, uint32_t root, uint32_t mark) {
+    size_t depth = 0;
+    uint32_t position = root;
+    if (o->at[root].visited == mark)
+        return JIT_OK;
+    for (;;) {
+        uint32_t next = next_open(o, position, mark);
+        if (next != JITC_NONE) {
+            TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, depth + 1, sizeof *o->stack));
+            o->stack[depth++] = position;
+            position = next;
+            continue;
+        }
+        if (o->at[position].visited != mark) {
+            o->at[position].visited = mark;
+            TRY(jitc_grow((void **) &o->list, &o->list_capacity, o->list_count + 1,
+                          sizeof *o->list));
+            o->list[o->list_count++] = position;
+        }
+        if (!depth)
+            return JIT_OK;
+        position = o->stack[--depth];
+    }
+}
+
+/* Does the value of a list entry have to go through memory if a cut separates it from a use? */
+static bool can_spill(const jitc_order *o, uint32_t position, uint64_t lanes) {
+    const jitc_node *n = jitc_order_node(o, position);
+    return !jitc_op_is_leaf(n->op) && !o->at[position].ready &&
+           (jitc_node_size(n) == lanes || lanes == 1);
+}
+
+/* last[i]: the last entry of the list that uses entry i as a value. A `masked` pair has no value of its own:
+ * its operands live as long as it does. */
+static jit_status find_last_uses(jitc_order *o) {
+    TRY(jitc_grow((void **) &o->last, &o->last_capacity, o->count, sizeof *o->last));
+    for (size_t i = 0; i < o->list_count; ++i)
+        o->last[o->list[i]] = (uint32_t) i;
+    for (size_t i = o->list_count; i-- > 0;) {
+        const jitc_node *n = jitc_order_node(o, o->list[i]);
+        uint32_t operand[3];
+        jitc_order_operands(o, o->at[o->list[i]].node, operand);
+        bool pair = jitc_ops[n->op].form == JITC_FORM_MASKED;
+        uint32_t use = pair ? o->last[o->list[i]] : (uint32_t) i;
+        for (unsigned k = jitc_op_indexes(n->op); k < jitc_ops[n->op].arity; ++k) {
+            uint32_t position = jitc_order_position(o, operand[k]);
+            if (is_open(o, position, 0))
+                o->last[position] = later(o->last[position], use);
+        }
+    }
+    return JIT_OK;
+}
+
+/* Where to cut list[first ...]: behind at least `limit` / 2 and at most `limit` entries, with the fewest
+ * values alive. */
+static size_t best_cut(const jitc_order *o, size_t first, size_t limit, uint64_t lanes,
+                       uint32_t *ends) {
+    size_t best = first + limit, best_alive = SIZE_MAX, alive = 0;
+    for (size_t i = 0; i <= limit; ++i)
+        ends[i] = 0;
+    for (size_t i = first; i < first + limit; ++i) {
+        uint32_t last = o->last[o->list[i]];
+        if (can_spill(o, o->list[i], lanes) && last > i) {
+            ++alive;
+            if (last < first + limit)
+                ++ends[last - first];
+        }
+        alive -= ends[i - first];
+        if (i + 1 >= first + limit / 2 && alive <= best_alive) {
+            best_alive = alive;
+            best = i + 1;
+        }
+    }
+    return best;
+}
+
+/* Values computed in list[first ... end-1] that later entries use become targets. */
+static jit_status spill(jitc_plan *p, size_t first, size_t end, uint64_t lanes) {
+    jitc_order *o = p->order;
+    for (size_t i = first; i < end; ++i) {
+        const jitc_node *n = jitc_order_node(o, o->list[i]);
+        bool pair = jitc_ops[n->op].form == JITC_FORM_MASKED;
+        if (!pair && o->last[o->list[i]] >= end && can_spill(o, o->list[i], lanes))
+            TRY(add_target(p, o->list[i]));
+    }
+    return JIT_OK;
+}
+
+static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t lanes) {
+    jitc_order *o = p->order;
+    size_t limit = options->kernel_ops > 2 ? (size_t) options->kernel_ops : 2, first = 0;
+    void *ends = NULL;
+    jit_status status = JIT_OK;
+    if (o->list_count > limit) {
+        TRY(find_last_uses(o));
+        TRY(jitc_calloc(limit + 1, sizeof(uint32_t), &ends));
+    }
+    while (status == JIT_OK && first < o->list_count) {
+        size_t end = o->list_count;
+        jitc_group *g;
+        if (end - first > limit) {
+            end = best_cut(o, first, limit, lanes, ends);
+            TRY_GOTO(spill(p, first, end, lanes), out);
+        }
+        TRY_GOTO(jitc_plan_add_group(p, lanes, &g), out);
+        status = jitc_emit_group(p, options, o->list + first, end - first);
+        first = end;
+    }
+out:
+    free(ends);
+    return status;
+}
+
+/* One kernel (or, if it is long, several) for targets first ... end-1, which share stage and lanes. */
+static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t first,
+                              size_t end) {
+    jitc_order *o = p->order;
+    uint64_t lanes = o->place[o->target[first]].lanes;
+    o->list_count = 0;
+    for (size_t i = first; i < end; ++i)
+        if (!o->at[o->target[i]].ready)
+            TRY(collect(o, o->target[i], (uint32_t) p->groups + 1));
+    return o->list_count ? emit_parts(p, options, lanes) : JIT_OK;
+}
+
+jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {
+    jitc_order *o = p->order;
+    TRY(place_all(p));
+    qsort_r(o->target, o->targets, sizeof *o->target, compare_targets, o);
+    size_t targets = o->targets; /* spills add some, which are written by the kernel at hand */
+    for (size_t first = 0, end; first < targets; first = end) {
+        const jitc_place *a = &o->place[o->target[first]];
+        for (end = first + 1; end < targets; ++end) {
+            const jitc_place *b = &o->place[o->target[end]];
+            if (b->stage != a->stage || b->lanes != a->lanes)
+                break;
+        }
+        TRY(make_kernel(p, options, first, end));
+    }
+    return JIT_OK;
+}

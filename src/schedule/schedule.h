@@ -1,0 +1,77 @@
+/* schedule.h: from variables that are needed to kernels that compute them.
+ * Layer: schedule.  May include: core, ir, device, trace.
+ *
+ *   roots → order.c      every node that they need, operands first ("positions")
+ *         → partition.c  which nodes have to be in memory, and groups: the kernels, in order of launch
+ *         → emit.c       one jitc_program and its parameters for each group
+ *
+ * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or scatter, if it
+ * is the result of a scatter, or if several kernels need it and it would be dear to compute twice.
+ * A plan holds a reference to each node that it will write and to each buffer that it reads. */
+#ifndef JITC_SCHEDULE_SCHEDULE_H
+#define JITC_SCHEDULE_SCHEDULE_H
+#include "trace/graph.h"
+#include "ir/program.h"
+
+enum { JITC_NONE = UINT32_MAX };
+
+/** Memory that the kernels of a plan read or write. */
+typedef struct jitc_slot {
+    uint32_t node;       /* whose elements they are */
+    uint32_t source;     /* result of a scatter: the slot of the array that it updates; else NONE */
+    uint32_t last_group; /* the last one that uses it: then `buffer` can go */
+    bool output;         /* written by this plan; `buffer` is made when its group is launched */
+    size_t bytes;        /* of an output, padding included */
+    size_t used_bytes;   /* of those, bytes of elements */
+    jitc_buffer *buffer; /* a reference */
+} jitc_slot;
+
+typedef enum jitc_param_kind {
+    JITC_PARAM_BITS,  /* a literal, or a number of elements */
+    JITC_PARAM_READ,  /* address of a slot */
+    JITC_PARAM_WRITE, /* address of a slot */
+    JITC_PARAM_REPORT /* address of a jitc_bounds_report */
+} jitc_param_kind;
+
+typedef struct jitc_param {
+    jitc_param_kind kind;
+    uint32_t slot;
+    uint64_t bits;
+} jitc_param;
+
+/** One kernel. */
+typedef struct jitc_group {
+    jitc_program program;
+    uint64_t lanes;  /* 0: nothing to launch, the outputs are made all the same */
+    jitc_param *param;
+    size_t param_capacity; /* the number is program.head.params */
+    uint32_t *output;      /* slots that it writes */
+    size_t outputs, output_capacity;
+} jitc_group;
+
+typedef struct jitc_plan {
+    jitc_group *group;
+    size_t groups, group_capacity, group_made; /* made: those that own memory for reuse */
+    jitc_slot *slot;
+    size_t slots, slot_capacity;
+    struct jitc_order *order; /* scratch, kept from plan to plan */
+} jitc_plan;
+
+/** A new plan for `n` roots (node indices) of one backend and device; the scratch memory of *p is
+ *  reused. `leaves`: literals and counters among the roots are to be put into memory too. Roots that are in
+ *  memory already are skipped; a plan may have no groups. Under the graph's lock.
+ *  *busy: set, with JIT_OK and an empty plan, if another thread is evaluating a node that is needed.
+ *  Otherwise all targets are claimed (JITC_NODE_CLAIMED) and held until jitc_plan_settle_locked(). */
+jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o, size_t n,
+                                 const uint32_t *roots, bool leaves, bool *busy);
+/** Group `i` has been launched: its targets become evaluated, their operands are released. */
+void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
+/** May the scatter that writes slot `s` work in the memory of the array that it updates? */
+bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s);
+/** Give up: targets of groups first ... are not evaluated. Under the graph's lock. */
+void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g, size_t first);
+/** Drop the references to buffers of slots last used by groups < `before`; not under a lock. */
+void jitc_plan_drop_buffers(jitc_plan *p, size_t group);
+/** Free the scratch memory. */
+void jitc_plan_finish(jitc_plan *p);
+#endif
