@@ -6,10 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JIT_VERSION_MAJOR 0
-#define JIT_VERSION_MINOR 1
-#define JIT_VERSION_PATCH 0
+#define JIT_VERSION_MAJOR 0 /**< Version of this header. */
+#define JIT_VERSION_MINOR 1 /**< As JIT_VERSION_MAJOR. */
+#define JIT_VERSION_PATCH 0 /**< As JIT_VERSION_MAJOR. */
 
+/** Marks what the library exports. */
 #if defined(__GNUC__)
 #    define JIT_API __attribute__((visibility("default")))
 #else
