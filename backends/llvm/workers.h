@@ -1,15 +1,17 @@
 /* workers.h: in-order streams of the CPU backend on one shared pool of worker threads.
  * Layer: llvm.  May include: core.  (Knows nothing of LLVM.)
  *
- * A task is a range of lanes cut into blocks; workers and waiting callers claim blocks. Tasks of one
- * stream run one after the other, tasks of different streams side by side. See workers.c for the
- * life of a task and the sleeping protocol. */
+ * A task is a range of lanes cut into blocks; workers and waiting callers claim blocks. Tasks of
+ * one stream run one after the other, tasks of different streams side by side. See
+ * workers_private.h for the life of a task and the sleeping protocol. */
 #ifndef JITC_LLVM_WORKERS_H
 #define JITC_LLVM_WORKERS_H
 #include "core/error.h"
 #include "core/sync.h"
 
-/** Runs lanes begin ... end-1. `begin` is a multiple of the block size. */
+/** Runs lanes begin ... end-1, one block: `begin` is a multiple of the block size. Runs with the
+ *  default floating point environment (round to nearest, denormals kept), whatever its caller has
+ *  set. Must not call any function of this file. */
 typedef void (*jitc_task_function)(uint64_t begin, uint64_t end, const uint64_t *params);
 
 typedef struct jitc_pool jitc_pool;
@@ -17,22 +19,32 @@ typedef struct jitc_queue jitc_queue; /* one in-order stream */
 
 typedef struct jitc_task {
     jitc_task_function function;
-    uint64_t lanes;          /* not 0 */
-    uint64_t block;          /* lanes per block; not 0 */
-    double cost_ns;          /* estimate of the whole on one thread: short tasks on an idle queue run
-                                in the call, and never wake a sleeping worker */
-    const uint64_t *params;  /* copied */
+    uint64_t lanes;         /* not 0 */
+    uint64_t block;         /* lanes per block; not 0 */
+    double cost_ns;         /* estimate of the whole on one thread: short tasks on an idle queue run
+                               in the call, and never wake a sleeping worker */
+    const uint64_t *params; /* copied */
     uint32_t count;
-    atomic_uint *in_flight;  /* NULL, or raised now and lowered when the task has ended (release) */
+    atomic_uint *in_flight; /* NULL, or raised now and lowered when the task has ended (release),
+                               before its number is done; not touched after that */
 } jitc_task;
 
-/** A pool of `threads` threads, the callers that wait counted as one: `threads` - 1 workers, started
- *  on the first task that wants them. threads >= 1. `spin_us`: how long an idle worker spins. */
+/** A pool of `threads` threads, the callers that wait counted as one: `threads` - 1 workers,
+ * started one by one when a task wants them. threads >= 1. `spin_us`: how long an idle worker or a
+ * waiting caller spins before it sleeps (not at all with more threads than cores). A pool of one
+ * thread runs all launches in the call; it still starts one worker if functions are queued by
+ * jitc_queue_call(), which must not run there, so that queued work never depends on somebody who
+ * waits. Should the system refuse to make threads, waiting callers do all the work. */
 jit_status jitc_pool_create(int threads, int spin_us, jitc_pool **out);
 /** Ends the workers. All queues have been destroyed. */
 void jitc_pool_destroy(jitc_pool *p);
 int jitc_pool_threads(const jitc_pool *p);
-/** In the child after fork(): forget the workers, which do not exist there; they are started anew. */
+/** In the child after fork(), before any other call: forgets the workers, which do not exist there,
+ *  and starts them anew when they are wanted. Work that was queued in the parent is dropped: it
+ *  counts as done, its in_flight counters are lowered, functions of jitc_queue_call() are not
+ *  called. All locks inside are made anew, whatever state fork() caught them in. Two things are
+ * lost: the counter of a launch that another thread of the parent was running in its call stays
+ * raised, and fork() must not be called from a task. */
 void jitc_pool_forked(jitc_pool *p);
 
 jit_status jitc_queue_create(jitc_pool *p, jitc_queue **out);
@@ -40,17 +52,22 @@ jit_status jitc_queue_create(jitc_pool *p, jitc_queue **out);
 void jitc_queue_destroy(jitc_queue *q);
 
 /* The following three: one caller at a time per queue (the stream's lock), any thread. They do not
- * wait, and they return the number of the new work: 1, 2, 3, ... JIT_OUT_OF_MEMORY queues nothing. */
+ * wait for other work, and they return the number of the new work: 1, 2, 3, ... JIT_OUT_OF_MEMORY
+ * queues nothing. */
+/** On an idle queue, a task of one block, a short one, or any in a pool of one thread is run in the
+ *  call. */
 jit_status jitc_queue_launch(jitc_queue *q, const jitc_task *t, uint64_t *number);
-/** A function called once everything before is done, from an ordinary thread under no lock. */
+/** A function called once everything before is done, by a worker or in jitc_queue_wait(), never in
+ *  this call, and under no lock. */
 jit_status jitc_queue_call(jitc_queue *q, void (*function)(void *), void *context,
                            uint64_t *number);
 /** What is queued from now on comes after number n of `other`. No-op (and *number is the last one)
- *  if that is done. Waits in circles cannot be written: n exists already. */
+ *  if that is done or other == q. Waits in circles cannot be written: n exists already. */
 jit_status jitc_queue_wait_for(jitc_queue *q, jitc_queue *other, uint64_t n, uint64_t *number);
 
 /** Any thread, any time. */
 bool jitc_queue_done(const jitc_queue *q, uint64_t n);
-/** Any thread. Runs blocks of ready tasks while it waits until number n is done. */
+/** Any thread, under no lock that a queued function may take. Runs ready tasks while it waits until
+ *  number n is done: those that n depends on, and blocks of others' large tasks. */
 void jitc_queue_wait(jitc_queue *q, uint64_t n);
 #endif

@@ -33,6 +33,8 @@
 #define jitc_add_relaxed(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_relaxed)
 #define jitc_add_acq_rel(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_acq_rel)
 #define jitc_add_seq(p, v)          atomic_fetch_add_explicit((p), (v), memory_order_seq_cst)
+#define jitc_add_release(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_release)
+#define jitc_sub_release(p, v)      atomic_fetch_sub_explicit((p), (v), memory_order_release)
 #define jitc_exchange_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
 /* *p from *expected to v, acquire and release; false, and *expected = *p, if it was something else. */
 #define jitc_compare_exchange(p, expected, v)                                                      \
