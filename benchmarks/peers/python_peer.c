@@ -1,0 +1,78 @@
+/* python_peer.c: the parent's side of peer.py.
+ * Layer: benchmarks. May include: nothing of the library. */
+#include "peers/python_peer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct python_peer {
+    pid_t child;
+    FILE *to, *from;
+};
+
+static void run_child(const char *library, int threads, const int to[2], const int from[2]) {
+    char python[4096], script[4096], count[16];
+    const char *venv = getenv("BENCH_PEERS"), *folder = getenv("BENCH_SOURCE");
+    snprintf(python, sizeof python, "%s/bin/python", venv ? venv : ".");
+    snprintf(script, sizeof script, "%s/peers/peer.py", folder ? folder : "benchmarks");
+    snprintf(count, sizeof count, "%d", threads);
+    setenv("OMP_NUM_THREADS", count, 1);
+    setenv("OPENBLAS_NUM_THREADS", count, 1);
+    if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0) {
+        close(to[1]);
+        close(from[0]);
+        execl(python, python, script, library, count, (char *) NULL);
+    }
+    _exit(127);
+}
+
+static bool says_ready(python_peer *peer) {
+    char line[64];
+    return peer->to && peer->from && fgets(line, sizeof line, peer->from) &&
+           !strcmp(line, "ready\n");
+}
+
+python_peer *python_peer_create(const char *library, int threads) {
+    int to[2], from[2];
+    python_peer *peer = calloc(1, sizeof *peer);
+    if (!peer || pipe(to) != 0 || pipe(from) != 0) {
+        free(peer);
+        return NULL;
+    }
+    peer->child = fork();
+    if (peer->child == 0)
+        run_child(library, threads, to, from);
+    close(to[0]);
+    close(from[1]);
+    peer->to = fdopen(to[1], "w");
+    peer->from = fdopen(from[0], "r");
+    if (peer->child > 0 && says_ready(peer))
+        return peer;
+    python_peer_destroy(peer);
+    return NULL;
+}
+
+void python_peer_destroy(python_peer *peer) {
+    if (!peer)
+        return;
+    /* The child ends when its input does. */
+    if (peer->to)
+        fclose(peer->to);
+    if (peer->from)
+        fclose(peer->from);
+    if (peer->child > 0)
+        waitpid(peer->child, NULL, 0);
+    free(peer);
+}
+
+double python_peer_sample(void *work) {
+    const python_work *w = work;
+    char line[128];
+    fprintf(w->peer->to, "%s %zu\n", w->name, w->n);
+    if (fflush(w->peer->to) != 0 || !fgets(line, sizeof line, w->peer->from))
+        return -1;
+    return strtod(line, NULL);
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# Measures this library beside its peers, and writes build/release/benchmarks/<name>.json.
+#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput [--budget SECONDS] [--only TEXT]
+# Peers are optional: sh benchmarks/peers/setup.sh installs them. Run nothing else meanwhile.
+set -eu
+cd "$(dirname "$0")/.."
+names=${1:-all}
+[ $# -eq 0 ] || shift
+[ "$names" != all ] || names="trace eval compile start throughput"
+build=build/release
+
+cmake --preset release >/dev/null
+cmake --build --preset release --target benchmarks >/dev/null
+
+# Kernels that an earlier run has left on disk would be found, so each run has a home of its own.
+home=$(mktemp -d)
+trap 'rm -rf "$home"' EXIT
+llvm=$(sed -n 's/^JITC_LLVM_LIBRARY:[^=]*=//p' $build/CMakeCache.txt)
+export HOME="$home" JITC_CACHE_DIR="$home/jitc" DRJIT_LIBLLVM_PATH="${DRJIT_LIBLLVM_PATH:-$llvm}"
+export BENCH_SOURCE="$PWD/benchmarks" BENCH_PEERS="${BENCH_PEERS:-$PWD/build/peers}"
+BENCH_REVISION=$(git describe --always --dirty 2>/dev/null || echo unknown)
+export BENCH_REVISION
+
+for name in $names; do
+  $build/benchmarks/bench_"$name" --json $build/benchmarks/"$name".json "$@"
+done
