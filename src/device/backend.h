@@ -4,9 +4,9 @@
  * caller; no lock of the runtime is held, so a slot may wait where it says so; on failure nothing
  * was queued, nothing is owned by the backend, and jitc_fail() has been called.
  *
- * A stream is an in-order queue. Work on it has numbers 1, 2, 3, ...: "number n is done" implies that
- * all before are. A backend may run work at once, in the call, where that is faster. Streams are
- * made when a thread state needs one, given back to the device's list of idle streams when the
+ * A stream is an in-order queue. Work on it has numbers 1, 2, 3, ...: "number n is done" implies
+ * that all before are. A backend may run work at once, in the call, where that is faster. Streams
+ * are made when a thread state needs one, given back to the device's list of idle streams when the
  * thread ends, and destroyed with the device only, so that a (stream, number) pair stays good. */
 #ifndef JITC_DEVICE_BACKEND_H
 #define JITC_DEVICE_BACKEND_H
@@ -27,8 +27,8 @@ typedef struct jitc_stream {
     struct jitc_stream *next_idle;
 } jitc_stream;
 
-/** What the machine code of a device depends on. `text` is part of the key of every kernel: compiler
- *  and version, instruction set, and whatever else changes the code. */
+/** What the machine code of a device depends on. `text` is part of the key of every kernel:
+ * compiler and version, instruction set, and whatever else changes the code. */
 typedef struct jitc_target {
     char text[192];
     uint32_t lanes; /* vector width in lanes; 1 on a GPU */
@@ -53,7 +53,7 @@ typedef struct jitc_launch_args {
     /* Any thread; all work on the block is done. */                                               \
     X(free, void, (jitc_backend * b, int device, void *pointer, size_t bytes))                     \
     /* Any thread. */                                                                              \
-    X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream * *out))               \
+    X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \
     X(stream_destroy, void, (jitc_stream * s))                                                     \
     /* Holder of s->lock. Queues a kernel; never waits for work. *number: its number. */           \
@@ -61,18 +61,18 @@ typedef struct jitc_launch_args {
       (jitc_stream * s, jitc_kernel * k, const jitc_launch_args *a, uint64_t *number))             \
     /* Holder of s->lock. Queues a copy within the device. Source and destination do not           \
      * overlap. */                                                                                 \
-    X(copy, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes,                \
-                         uint64_t *number))                                                        \
+    X(copy, jit_status,                                                                            \
+      (jitc_stream * s, void *to, const void *from, size_t bytes, uint64_t *number))               \
     /* Holder of s->lock. Queues a copy from pageable host memory; the source may change when      \
      * the call returns. */                                                                        \
-    X(upload, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes,              \
-                           uint64_t *number))                                                      \
+    X(upload, jit_status,                                                                          \
+      (jitc_stream * s, void *to, const void *from, size_t bytes, uint64_t *number))               \
     /* Holder of s->lock. Copies to host memory after all that is queued on s; waits for it. */    \
     X(download, jit_status, (jitc_stream * s, void *to, const void *from, size_t bytes))           \
     /* Holder of s->lock. Queues a call of `function`, made from an ordinary thread under no lock  \
      * once everything queued before is done. It must not queue work nor wait for any. */          \
-    X(call, jit_status, (jitc_stream * s, void (*function)(void *), void *context,                 \
-                         uint64_t *number))                                                        \
+    X(call, jit_status,                                                                            \
+      (jitc_stream * s, void (*function)(void *), void *context, uint64_t *number))                \
     /* Holder of s->lock. Work queued on s from now on comes after number n of `other`, on the     \
      * device: the caller does not wait. A no-op where that is done or s == other. */              \
     X(stream_wait, jit_status, (jitc_stream * s, jitc_stream * other, uint64_t n))                 \
@@ -85,14 +85,15 @@ typedef struct jitc_launch_args {
     X(lower, jit_status, (jitc_backend * b, int device, const jitc_program *p, jitc_source **out)) \
     /* Any thread; several at once. Machine code that can be kept on disk; level 0 quick, 2 good.  \
      * May take seconds. Consumes nothing. */                                                      \
-    X(compile, jit_status, (jitc_backend * b, jitc_source * s, int level, jitc_blob * out))        \
+    X(compile, jit_status, (jitc_backend * b, jitc_source * s, int level, jitc_blob *out))         \
     /* Any thread. The compiler's input as text, for JIT_DUMP. Free with free(). */                \
     X(source_print, char *, (jitc_source * s))                                                     \
     X(source_destroy, void, (jitc_backend * b, jitc_source * s))                                   \
     /* Any thread. Machine code to a kernel that can be launched. The blob is not kept.            \
      * JIT_COMPILE_FAILED if it does not fit: a damaged file. */                                   \
-    X(load, jit_status, (jitc_backend * b, int device, const jitc_program *p,                      \
-                         const jitc_blob *code, jitc_kernel **out))                                \
+    X(load, jit_status,                                                                            \
+      (jitc_backend * b, int device, const jitc_program *p, const jitc_blob *code,                 \
+       jitc_kernel **out))                                                                         \
     /* Any thread. Give k the code of a better compilation; launches in flight finish with the     \
      * old one. */                                                                                 \
     X(reload, jit_status, (jitc_backend * b, jitc_kernel * k, const jitc_blob *code))              \
@@ -113,9 +114,9 @@ struct jitc_backend {
 
 /** What the layers above see of a kernel. A backend embeds it as its first member. */
 struct jitc_kernel {
-    _Atomic int level;        /* of code generation; the cache writes it, also after reload() */
-    uint32_t operations;      /* of the program: for the estimate of what a launch costs */
-    _Atomic uint64_t work;    /* lanes x operations launched so far, for recompiling what is hot */
+    _Atomic int level;     /* of code generation; the cache writes it, also after reload() */
+    uint32_t operations;   /* of the program: for the estimate of what a launch costs */
+    _Atomic uint64_t work; /* lanes x operations launched so far, for recompiling what is hot */
 };
 
 /** For asserts: the name of a slot that is missing, or NULL. */

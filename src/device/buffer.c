@@ -6,14 +6,14 @@ jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes,
                               jitc_buffer **out) {
     jitc_buffer *b;
     TRY(jitc_memory_take(d->memory, stream, bytes, &b));
-    /* ORDER: the former owners' work on the block before ours, by waiting for its uses on the device;
-     * without it a reader on another stream may see our data. */
+    /* ORDER: the former owners' work on the block before ours, by waiting for its uses on the
+     * device; without it a reader on another stream may see our data. */
     jit_status status = jitc_buffer_before_write(b, stream);
     if (status != JIT_OK) {
         jitc_memory_give(d->memory, b);
         return status;
     }
-    b->write = (jitc_use){0};
+    b->write = (jitc_use) {0};
     b->read_count = 0;
     *out = b;
     return JIT_OK;
@@ -70,8 +70,8 @@ static jit_status queue_end(jitc_buffer *b, jitc_stream *s) {
 
 static void give_up_foreign(jitc_buffer *b) {
     jitc_use use = pending_use(b);
-    /* ORDER: our last use of foreign memory before its owner's `release`, by a call queued behind it;
-     * without it the owner may free what a kernel still reads. */
+    /* ORDER: our last use of foreign memory before its owner's `release`, by a call queued behind
+     * it; without it the owner may free what a kernel still reads. */
     if (use.stream && queue_end(b, use.stream) == JIT_OK)
         return;
     jitc_buffer_wait(b, true);
@@ -156,13 +156,13 @@ static bool stamp_read(jitc_buffer *b, jitc_use use) {
 }
 
 void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number) {
-    if (!stamp_read(b, (jitc_use){stream, number}))
+    if (!stamp_read(b, (jitc_use) {stream, number}))
         stream->backend->wait(stream, number);
 }
 
 void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number) {
     jitc_spin_lock(&b->lock);
-    b->write = (jitc_use){stream, number};
+    b->write = (jitc_use) {stream, number};
     b->read_count = 0; /* the write came after them */
     jitc_spin_unlock(&b->lock);
 }

@@ -1,4 +1,5 @@
-/* buffer.h: counted device memory that knows its last uses.  Layer: device.  May include: core, ir. */
+/* buffer.h: counted device memory that knows its last uses.  Layer: device.  May include: core, ir.
+ */
 #ifndef JITC_DEVICE_BUFFER_H
 #define JITC_DEVICE_BUFFER_H
 #include "device/device.h"
@@ -9,26 +10,27 @@ typedef struct jitc_use {
     uint64_t number;
 } jitc_use;
 
-/** A block of device memory. Shared by variables; a buffer that anybody else holds is never written. */
+/** A block of device memory. Shared by variables; a buffer that anybody else holds is never
+ * written. */
 typedef struct jitc_buffer {
     jitc_refcount refs;
     jitc_device *device;
     void *pointer;
-    size_t bytes;     /* usable: of the pool's block, or exactly what was mapped */
-    bool foreign;     /* mapped memory: not padded, given back by `release` */
+    size_t bytes; /* usable: of the pool's block, or exactly what was mapped */
+    bool foreign; /* mapped memory: not padded, given back by `release` */
     bool read_only;
     void (*release)(void *context); /* foreign: called once, after the last use, under no lock */
     void *context;
     jitc_spin lock; /* guards the uses */
     jitc_use write;
-    jitc_use *reads;  /* at most one a stream */
+    jitc_use *reads; /* at most one a stream */
     size_t read_count, read_capacity;
     struct jitc_buffer *next_free; /* in the pool */
 } jitc_buffer;
 
 /** Own memory for at least `bytes` bytes (0 is allowed) and the padding, first used on `stream`: a
- *  block that was freed on it, or one that others freed, behind their last use. One reference. Holder
- *  of stream->lock. JIT_OUT_OF_MEMORY. */
+ *  block that was freed on it, or one that others freed, behind their last use. One reference.
+ * Holder of stream->lock. JIT_OUT_OF_MEMORY. */
 jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes, jitc_buffer **out);
 /** Foreign memory; `release` may be NULL. On failure `release` is not called. */
 jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*release)(void *),
@@ -41,8 +43,9 @@ static inline void jitc_buffer_ref(jitc_buffer *b) {
  *  see jitc_graph_unlock(). */
 void jitc_buffer_unref(jitc_buffer *b);
 
-/* ORDER: work that touches a buffer comes after its last write, and a write also after its last reads,
- * by these two calls before it is queued; without them two streams race. Holder of stream->lock. */
+/* ORDER: work that touches a buffer comes after its last write, and a write also after its last
+ * reads, by these two calls before it is queued; without them two streams race. Holder of
+ * stream->lock. */
 jit_status jitc_buffer_before_read(jitc_buffer *b, jitc_stream *stream);
 jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream);
 /** Stamp a use that has been queued. JIT_OUT_OF_MEMORY is answered by waiting for the work. */

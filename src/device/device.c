@@ -81,7 +81,8 @@ jit_status jitc_device_sync(jitc_device *d) {
     jit_status status = JIT_OK;
     jitc_stream *s;
     for (size_t i = 0; (s = stream_at(d, i)) != NULL; ++i) {
-        jit_status one = d->backend->wait(s, jitc_load_acquire(&s->queued)); /* pairs with queuers */
+        jit_status one =
+            d->backend->wait(s, jitc_load_acquire(&s->queued)); /* pairs with queuers */
         if (status == JIT_OK)
             status = one;
     }

@@ -15,8 +15,8 @@ typedef struct jitc_device {
     struct jitc_memory *memory; /* memory.c */
 } jitc_device;
 
-/** Kernels run whole vectors: own arrays are allocated to a multiple of so many elements (of at most
- *  8 bytes), and may be read and written up to there. */
+/** Kernels run whole vectors: own arrays are allocated to a multiple of so many elements (of at
+ * most 8 bytes), and may be read and written up to there. */
 enum { JITC_PADDING_LANES = 64, JITC_PADDING = 512 };
 
 jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out);

@@ -2,9 +2,9 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST = 512,     /* bytes of the first class */
-    CLASSES = 8 * 48,   /* 8 an octave, from 512 bytes up */
-    LOOK = 4            /* blocks of a class looked at for one that needs no waiting */
+    SMALLEST = 512,   /* bytes of the first class */
+    CLASSES = 8 * 48, /* 8 an octave, from 512 bytes up */
+    LOOK = 4          /* blocks of a class looked at for one that needs no waiting */
 };
 
 struct jitc_memory {
@@ -78,8 +78,7 @@ static void count_live_locked(jitc_memory *m, size_t bytes) REQUIRES(&m->lock) {
         m->stats.peak = m->stats.live;
 }
 
-static jitc_buffer *take_cached(jitc_memory *m, unsigned class, size_t bytes,
-                                jitc_stream *stream) {
+static jitc_buffer *take_cached(jitc_memory *m, unsigned class, size_t bytes, jitc_stream *stream) {
     jitc_spin_lock(&m->lock);
     jitc_buffer *b = pick_locked(m, class, stream);
     if (b) {
@@ -121,7 +120,8 @@ static void trim(jitc_memory *m, bool wait) {
     }
 }
 
-/* Reserve `bytes` of the limit set by the option, trimming the cache if they do not fit beside it. */
+/* Reserve `bytes` of the limit set by the option, trimming the cache if they do not fit beside it.
+ */
 static jit_status reserve(jitc_memory *m, size_t bytes) {
     size_t limit = (size_t) m->device->options->memory_limit;
     jitc_spin_lock(&m->lock);
@@ -159,7 +159,10 @@ static jit_status allocate(jitc_memory *m, size_t bytes, void **pointer) {
     }
     if (status != JIT_OK)
         unreserve(m, bytes);
-    jitc_error_raise(&before);
+    if (before.status != JIT_OK) { /* it stays the thread's first */
+        jitc_error_take(&first);
+        jitc_error_raise(&before);
+    }
     return status;
 }
 

@@ -1,5 +1,5 @@
-/* Positions to instructions. Leaves, and values that other kernels wrote, are emitted at their first
- * use; everything else in the order of the list. */
+/* Positions to instructions. Leaves, and values that other kernels wrote, are emitted at their
+ * first use; everything else in the order of the list. */
 #include "schedule/order.h"
 
 typedef struct emitter {
@@ -23,13 +23,12 @@ static jit_status add_param(emitter *m, jitc_param param, uint32_t *out) {
 }
 
 /* The address of a position's memory as a parameter. */
-static jit_status add_pointer(emitter *m, uint32_t position, jitc_param_kind kind,
-                              uint32_t *out) {
+static jit_status add_pointer(emitter *m, uint32_t position, jitc_param_kind kind, uint32_t *out) {
     uint32_t slot;
     TRY(jitc_plan_slot(m->plan, position, kind == JITC_PARAM_WRITE, &slot));
     jitc_slot *s = &m->plan->slot[slot];
     s->last_group = m->number - 1;
-    return add_param(m, (jitc_param){.kind = kind, .slot = slot}, out);
+    return add_param(m, (jitc_param) {.kind = kind, .slot = slot}, out);
 }
 
 /* Foreign memory ends behind its last element: whole vectors may not be moved. */
@@ -57,7 +56,7 @@ static jit_status emit_literal(emitter *m, const jitc_node *n, uint64_t bits, bo
         inst.b = (uint32_t) bits;
         inst.c = (uint32_t) (bits >> 32);
     } else {
-        TRY(add_param(m, (jitc_param){.kind = JITC_PARAM_BITS, .bits = bits}, &inst.a));
+        TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = bits}, &inst.a));
     }
     return jitc_program_add(m->program, inst, out);
 }
@@ -85,7 +84,7 @@ static jit_status buffer_of(emitter *m, uint32_t position, bool write, uint32_t 
     uint32_t unused;
     jitc_inst inst = {.op = JITC_OP_buffer, .type = (uint8_t) jitc_node_type(n)};
     TRY(add_pointer(m, position, write ? JITC_PARAM_WRITE : JITC_PARAM_READ, &inst.a));
-    TRY(add_param(m, (jitc_param){.kind = JITC_PARAM_BITS, .bits = size}, &unused));
+    TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = size}, &unused));
     TRY(jitc_program_add(m->program, inst, out));
     if (size > INT32_MAX)
         m->program->head.flags |= JITC_PROGRAM_WIDE;
@@ -109,8 +108,7 @@ static jit_status operand_b(emitter *m, const jitc_node *n, uint32_t *out) {
     return value_of(m, jitc_order_position(m->order, n->b), out);
 }
 
-static jit_status emit_operation(emitter *m, uint32_t position, const jitc_node *n,
-                                 uint32_t *out) {
+static jit_status emit_operation(emitter *m, uint32_t position, const jitc_node *n, uint32_t *out) {
     const jitc_op_info *info = &jitc_ops[n->op];
     jitc_inst inst = {.op = n->op, .type = (uint8_t) jitc_node_type(n)};
     uint32_t a = info->form == JITC_FORM_SCATTER ? position : jitc_order_position(m->order, n->a);
@@ -129,8 +127,8 @@ static jit_status emit_operation(emitter *m, uint32_t position, const jitc_node 
     return jitc_program_add(m->program, inst, out);
 }
 
-/* The instruction that has the value of a position. Values of one element that an earlier part of a cut
- * kernel computed are computed again: the partition sees to it that they are small. */
+/* The instruction that has the value of a position. Values of one element that an earlier part of a
+ * cut kernel computed are computed again: the partition sees to it that they are small. */
 static jit_status value_of(emitter *m, uint32_t position, uint32_t *out) {
     jitc_position *at = &m->order->at[position];
     if (at->value_group == m->number) {
@@ -186,7 +184,7 @@ static jit_status emit_report(emitter *m, const jitc_options *o) {
     if (!indexes)
         return JIT_OK;
     head->flags |= JITC_PROGRAM_BOUNDS;
-    return add_param(m, (jitc_param){.kind = JITC_PARAM_REPORT}, &head->report);
+    return add_param(m, (jitc_param) {.kind = JITC_PARAM_REPORT}, &head->report);
 }
 
 jit_status jitc_emit_group(jitc_plan *p, const jitc_options *o, const uint32_t *list,

@@ -1,7 +1,7 @@
 #include "schedule/order.h"
 
-/* Depth first without recursion: descend into the first operand that was not met, append a node when
- * all its operands have been. */
+/* Depth first without recursion: descend into the first operand that was not met, append a node
+ * when all its operands have been. */
 static uint32_t first_unmet(const jitc_order *o, uint32_t node, const jitc_node *n) {
     unsigned arity = jitc_ops[n->op].arity;
     if (arity > 0 && *jitc_node_stamp(o->graph, n->a) < o->base)
@@ -33,8 +33,8 @@ static jit_status append(jitc_order *o, uint32_t node, const jitc_node *n) {
     if (__builtin_expect(o->count == o->capacity, 0))
         TRY(jitc_grow((void **) &o->at, &o->capacity, o->count + 1, sizeof *o->at));
     *jitc_node_stamp(o->graph, node) = o->base + (uint32_t) o->count;
-    o->at[o->count++] = (jitc_position){
-        .node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
+    o->at[o->count++] =
+        (jitc_position) {.node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
     o->plain = o->plain && is_plain(o, n);
     return JIT_OK;
 }

@@ -17,10 +17,10 @@ typedef struct jitc_position {
 
 /** What the partition knows of a position. */
 typedef struct jitc_place {
-    uint32_t stage;    /* earliest stage: what it needs in memory is written by stages before */
+    uint32_t stage;     /* earliest stage: what it needs in memory is written by stages before */
     uint32_t low, high; /* stages of the kernels that compute it */
-    uint32_t cost;     /* operations to compute it from what is in memory */
-    uint64_t lanes;    /* target: of the kernel that writes it */
+    uint32_t cost;      /* operations to compute it from what is in memory */
+    uint64_t lanes;     /* target: of the kernel that writes it */
     bool target;
 } jitc_place;
 
@@ -31,7 +31,7 @@ typedef struct jitc_order {
     uint32_t base; /* stamp of position 0 */
     uint32_t *stack;
     size_t stack_capacity;
-    bool plain; /* one kernel does: one size, no scatter, everything indexed is in memory */
+    bool plain;     /* one kernel does: one size, no scatter, everything indexed is in memory */
     uint64_t lanes; /* of the first root */
     jitc_place *place;
     size_t place_capacity;

@@ -1,14 +1,15 @@
 /* Which nodes have to be in memory, and in which kernel each is computed.
  *
- * A stage is a set of kernels that need only what stages before have written. The kernel of a target is
- * (stage, lanes). A value that is no target is computed inside every kernel that needs it; if it is dear
- * and more than one stage needs it, it becomes a target itself. A kernel that would be too long for the
- * compiler is cut where the fewest values are alive; these go through memory. */
+ * A stage is a set of kernels that need only what stages before have written. The kernel of a
+ * target is (stage, lanes). A value that is no target is computed inside every kernel that needs
+ * it; if it is dear and more than one stage needs it, it becomes a target itself. A kernel that
+ * would be too long for the compiler is cut where the fewest values are alive; these go through
+ * memory. */
 #include "schedule/order.h"
 #include <stdlib.h>
 
 enum {
-    DEAR = 16,        /* operations: cheaper to read from memory than to compute again */
+    DEAR = 16,         /* operations: cheaper to read from memory than to compute again */
     DEAR_UNIFORM = 64, /* the same for one element in a kernel over many */
     COST_LIMIT = 1 << 20
 };
@@ -43,7 +44,7 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
     const jitc_node *n = jitc_order_node(o, position);
     uint32_t operand[3], cost = 1;
     jitc_order_operands(o, o->at[position].node, operand);
-    *place = (jitc_place){.low = UINT32_MAX};
+    *place = (jitc_place) {.low = UINT32_MAX};
     for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
         uint32_t i = jitc_order_position(o, operand[k]);
         if (k == 0 && jitc_op_indexes(n->op)) {
@@ -63,8 +64,8 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
     return JIT_OK;
 }
 
-/* Users first: is this value needed by kernels of several stages, or by kernels over many lanes though
- * it is one element, and dear? */
+/* Users first: is this value needed by kernels of several stages, or by kernels over many lanes
+ * though it is one element, and dear? */
 static bool is_worth_storing(const jitc_order *o, uint32_t position, bool uniform) {
     const jitc_place *place = &o->place[position];
     const jitc_node *n = jitc_order_node(o, position);
@@ -80,7 +81,7 @@ static jit_status place_backward(jitc_plan *p, uint32_t position) {
     jitc_place *place = &o->place[position];
     jitc_position *at = &o->at[position];
     if (!place->target && place->low == UINT32_MAX)
-        return JIT_OK; /* only indexed, and in memory */
+        return JIT_OK;          /* only indexed, and in memory */
     bool uniform = at->visited; /* a user has more than one lane; see below */
     if (!place->target && is_worth_storing(o, position, uniform && !at->ready)) {
         place->stage = place->low;
@@ -183,8 +184,8 @@ static bool can_spill(const jitc_order *o, uint32_t position, uint64_t lanes) {
            (jitc_node_size(n) == lanes || lanes == 1);
 }
 
-/* last[i]: the last entry of the list that uses entry i as a value. A `masked` pair has no value of its own:
- * its operands live as long as it does. */
+/* last[i]: the last entry of the list that uses entry i as a value. A `masked` pair has no value of
+ * its own: its operands live as long as it does. */
 static jit_status find_last_uses(jitc_order *o) {
     TRY(jitc_grow((void **) &o->last, &o->last_capacity, o->count, sizeof *o->last));
     for (size_t i = 0; i < o->list_count; ++i)
@@ -204,8 +205,8 @@ static jit_status find_last_uses(jitc_order *o) {
     return JIT_OK;
 }
 
-/* Where to cut list[first ...]: behind at least `limit` / 2 and at most `limit` entries, with the fewest
- * values alive. */
+/* Where to cut list[first ...]: behind at least `limit` / 2 and at most `limit` entries, with the
+ * fewest values alive. */
 static size_t best_cut(const jitc_order *o, size_t first, size_t limit, uint64_t lanes,
                        uint32_t *ends) {
     size_t best = first + limit, best_alive = SIZE_MAX, alive = 0;
@@ -264,9 +265,9 @@ out:
     return status;
 }
 
-/* One kernel (or, if it is long, several) for targets first ... end-1, which share stage and lanes. */
-static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t first,
-                              size_t end) {
+/* One kernel (or, if it is long, several) for targets first ... end-1, which share stage and lanes.
+ */
+static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t first, size_t end) {
     jitc_order *o = p->order;
     uint64_t lanes = o->place[o->target[first]].lanes;
     o->list_count = 0;

@@ -14,8 +14,8 @@ jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t
     if (output) {
         size_t element = jitc_dtypes[jitc_node_type(n)].bytes, size = jitc_node_size(n);
         s.used_bytes = size * element;
-        s.bytes = (size + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES *
-                  element;
+        s.bytes =
+            (size + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES * element;
     } else {
         s.buffer = jitc_node_buffer(o->graph, at->node);
         jitc_buffer_ref(s.buffer);
@@ -180,5 +180,5 @@ void jitc_plan_finish(jitc_plan *p) {
         free(p->order->last);
         free(p->order);
     }
-    *p = (jitc_plan){0};
+    *p = (jitc_plan) {0};
 }

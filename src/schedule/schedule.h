@@ -2,18 +2,19 @@
  * Layer: schedule.  May include: core, ir, device, trace.
  *
  *   roots → order.c      every node that they need, operands first ("positions")
- *         → partition.c  which nodes have to be in memory, and groups: the kernels, in order of launch
- *         → emit.c       one jitc_program and its parameters for each group
+ *         → partition.c  which nodes have to be in memory, and groups: the kernels, in order of
+ * launch → emit.c       one jitc_program and its parameters for each group
  *
- * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or scatter, if it
- * is the result of a scatter, or if several kernels need it and it would be dear to compute twice.
- * A plan holds a reference to each node that it will write and to each buffer that it reads. */
+ * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or
+ * scatter, if it is the result of a scatter, or if several kernels need it and it would be dear to
+ * compute twice. A plan holds a reference to each node that it will write and to each buffer that
+ * it reads. */
 #ifndef JITC_SCHEDULE_SCHEDULE_H
 #define JITC_SCHEDULE_SCHEDULE_H
-#include "trace/graph.h"
 #include "ir/program.h"
+#include "trace/graph.h"
 
-enum { JITC_NONE = UINT32_MAX };
+#define JITC_NONE UINT32_MAX /* no slot, no position */
 
 /** Memory that the kernels of a plan read or write. */
 typedef struct jitc_slot {
@@ -42,7 +43,7 @@ typedef struct jitc_param {
 /** One kernel. */
 typedef struct jitc_group {
     jitc_program program;
-    uint64_t lanes;  /* 0: nothing to launch, the outputs are made all the same */
+    uint64_t lanes; /* 0: nothing to launch, the outputs are made all the same */
     jitc_param *param;
     size_t param_capacity; /* the number is program.head.params */
     uint32_t *output;      /* slots that it writes */
@@ -58,10 +59,11 @@ typedef struct jitc_plan {
 } jitc_plan;
 
 /** A new plan for `n` roots (node indices) of one backend and device; the scratch memory of *p is
- *  reused. `leaves`: literals and counters among the roots are to be put into memory too. Roots that are in
- *  memory already are skipped; a plan may have no groups. Under the graph's lock.
- *  *busy: set, with JIT_OK and an empty plan, if another thread is evaluating a node that is needed.
- *  Otherwise all targets are claimed (JITC_NODE_CLAIMED) and held until jitc_plan_settle_locked(). */
+ *  reused. `leaves`: literals and counters among the roots are to be put into memory too. Roots
+ * that are in memory already are skipped; a plan may have no groups. Under the graph's lock. *busy:
+ * set, with JIT_OK and an empty plan, if another thread is evaluating a node that is needed.
+ *  Otherwise all targets are claimed (JITC_NODE_CLAIMED) and held until jitc_plan_settle_locked().
+ */
 jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o, size_t n,
                                  const uint32_t *roots, bool leaves, bool *busy);
 /** Group `i` has been launched: its targets become evaluated, their operands are released. */

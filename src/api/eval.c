@@ -1,0 +1,348 @@
+/* eval.c: one evaluation, top to bottom.
+ *
+ *   evaluate_some    schedule: nodes → plan (groups of one kernel each), under the graph's lock
+ *                    cache:    programs → kernels; compiles what is new
+ *   launch_group     device:   memory for the outputs
+ *                    launch:   kernel + parameters → queued work
+ *                    schedule: the outputs' nodes become evaluated, under the graph's lock
+ *
+ * No lock is held while kernels are compiled. A node that a thread is evaluating is claimed;
+ * another one that needs it waits until it is settled, and then plans anew. */
+#include "api/eval.h"
+#include "core/log.h"
+#include "launch/launch.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct evaluation {
+    jitc_graph *graph;
+    jitc_thread *thread;
+    jitc_thread_state *state;
+    jitc_plan *plan;
+    size_t kernels; /* references held in thread->kernels */
+    size_t settled; /* groups */
+} evaluation;
+
+/* Claimed nodes have been settled or given up: wake who waits for them. */
+static void announce(void) {
+    jitc_add_seq(&jitc_runtime.settled, 1); /* before the load: pairs with wait_until_settled */
+    if (jitc_load_seq(&jitc_runtime.settle_waiters)) {
+        jitc_mutex_lock(&jitc_runtime.settle_lock);
+        pthread_cond_broadcast(&jitc_runtime.settle);
+        jitc_mutex_unlock(&jitc_runtime.settle_lock);
+    }
+}
+
+/* `seen` was read under the graph's lock, when a claimed node was met: it moves when that is
+ * settled. */
+static void wait_until_settled(uint64_t seen) {
+    jitc_mutex_lock(&jitc_runtime.settle_lock);
+    jitc_add_seq(&jitc_runtime.settle_waiters, 1); /* before the load: pairs with announce */
+    while (jitc_load_seq(&jitc_runtime.settled) == seen)
+        jitc_cond_wait(&jitc_runtime.settle, &jitc_runtime.settle_lock);
+    jitc_add_seq(&jitc_runtime.settle_waiters, -1);
+    jitc_mutex_unlock(&jitc_runtime.settle_lock);
+}
+
+static jit_status make_plan(evaluation *e, size_t n, const uint32_t *nodes, bool leaves) {
+    for (;;) {
+        bool busy;
+        jitc_graph_lock(e->graph);
+        uint64_t seen = jitc_load_seq(&jitc_runtime.settled);
+        jit_status status = jitc_plan_make_locked(e->plan, e->graph, &jitc_runtime.options, n,
+                                                  nodes, leaves, &busy);
+        jitc_graph_unlock(e->graph);
+        if (!busy)
+            return status;
+        wait_until_settled(seen);
+    }
+}
+
+/* Kernels of the groups that have lanes, in order. */
+static jit_status find_kernels(evaluation *e) {
+    jitc_thread *t = e->thread;
+    size_t n = 0;
+    TRY(jitc_grow((void **) &t->programs, &t->program_capacity, e->plan->groups,
+                  sizeof *t->programs));
+    TRY(jitc_grow((void **) &t->kernels, &t->kernel_capacity, e->plan->groups, sizeof *t->kernels));
+    for (size_t i = 0; i < e->plan->groups; ++i)
+        if (e->plan->group[i].lanes)
+            t->programs[n++] = &e->plan->group[i].program;
+    TRY(jitc_cache_get(jitc_runtime.cache, e->state->device->backend, e->state->device->id, n,
+                       t->programs, t->kernels));
+    e->kernels = n;
+    return JIT_OK;
+}
+
+/* Memory for an output. The result of a scatter starts as the array that it updates: in its memory,
+ * if nobody else can see it, else in a copy. */
+static jit_status make_output_locked(evaluation *e, jitc_slot *s, bool in_place)
+    REQUIRES(&e->state->stream->lock) {
+    if (in_place) {
+        s->buffer = e->plan->slot[s->source].buffer;
+        jitc_buffer_ref(s->buffer);
+        return JIT_OK;
+    }
+    TRY(jitc_buffer_create(e->state->device, e->state->stream, s->bytes, &s->buffer));
+    if (s->source == JITC_NONE)
+        return JIT_OK;
+    return jitc_launch_copy_locked(e->state->stream, s->buffer, e->plan->slot[s->source].buffer,
+                                   s->used_bytes);
+}
+
+static jit_status make_outputs_locked(evaluation *e, const jitc_group *g, const bool *in_place)
+    REQUIRES(&e->state->stream->lock) {
+    for (size_t i = 0; i < g->outputs; ++i)
+        TRY(make_output_locked(e, &e->plan->slot[g->output[i]], i < 64 && in_place[i]));
+    return JIT_OK;
+}
+
+/* Parameters and accesses of a group into the thread's scratch arrays. */
+static jit_status fill_params(evaluation *e, const jitc_group *g, jitc_buffer *report,
+                              size_t *accesses) {
+    jitc_thread *t = e->thread;
+    size_t count = g->program.head.params;
+    TRY(jitc_grow((void **) &t->params, &t->param_capacity, count + 1, sizeof *t->params));
+    TRY(jitc_grow((void **) &t->access, &t->access_capacity, count + 1, sizeof *t->access));
+    *accesses = 0;
+    for (size_t i = 0; i < count; ++i) {
+        const jitc_param *p = &g->param[i];
+        if (p->kind == JITC_PARAM_BITS) {
+            t->params[i] = p->bits;
+            continue;
+        }
+        jitc_buffer *b = p->kind == JITC_PARAM_REPORT ? report : e->plan->slot[p->slot].buffer;
+        t->params[i] = (uint64_t) (uintptr_t) b->pointer;
+        t->access[(*accesses)++] = (jitc_access) {b, p->kind != JITC_PARAM_READ};
+    }
+    return JIT_OK;
+}
+
+static jit_status make_report_locked(evaluation *e, jitc_buffer **out)
+    REQUIRES(&e->state->stream->lock) {
+    jitc_bounds_report none = {0};
+    TRY(jitc_buffer_create(e->state->device, e->state->stream, sizeof none, out));
+    return jitc_launch_upload_locked(e->state->stream, *out, &none, sizeof none);
+}
+
+/* With the option bounds_check: wait, and say what was out of range. */
+static jit_status read_report(evaluation *e, const jitc_group *g, jitc_buffer *report) {
+    jitc_bounds_report r;
+    TRY(jitc_launch_download(e->state->stream, &r, report, 0, sizeof r));
+    if (!r.claimed)
+        return JIT_OK;
+    const jitc_inst *inst = &g->program.inst[r.claimed - 1];
+    return jitc_fail(JIT_OUT_OF_BOUNDS, "jit_%s: index %lld lies outside of the array of %llu %s",
+                     jitc_ops[inst->op].name, (long long) r.index, (unsigned long long) r.size,
+                     jitc_dtypes[inst->type].name);
+}
+
+static jit_status queue_group_locked(evaluation *e, const jitc_group *g, jitc_cached *kernel,
+                                     const bool *in_place, jitc_buffer **report)
+    REQUIRES(&e->state->stream->lock) {
+    size_t accesses;
+    TRY(make_outputs_locked(e, g, in_place));
+    if (!g->lanes)
+        return JIT_OK;
+    if (g->program.head.flags & JITC_PROGRAM_BOUNDS)
+        TRY(make_report_locked(e, report));
+    TRY(fill_params(e, g, *report, &accesses));
+    jitc_launch_args args = {g->lanes, e->thread->params, g->program.head.params};
+    jitc_add_relaxed(&jitc_runtime.counters.launches, 1);
+    return jitc_launch_locked(jitc_runtime.cache, e->state->stream, kernel, &args,
+                              e->thread->access, accesses);
+}
+
+/* Which scatters may write the memory that they update? Not those whose evaluation may be reported
+ * as failed and be repeated. */
+static void find_in_place(evaluation *e, const jitc_group *g, bool *in_place) {
+    bool may = !(g->program.head.flags & JITC_PROGRAM_BOUNDS);
+    jitc_graph_lock(e->graph);
+    for (size_t i = 0; i < g->outputs && i < 64; ++i)
+        in_place[i] = may && e->plan->slot[g->output[i]].source != JITC_NONE &&
+                      jitc_plan_in_place_locked(e->plan, e->graph, g->output[i]);
+    jitc_graph_unlock(e->graph);
+}
+
+static bool has_scatter(const evaluation *e, const jitc_group *g) {
+    for (size_t i = 0; i < g->outputs; ++i)
+        if (e->plan->slot[g->output[i]].source != JITC_NONE)
+            return true;
+    return false;
+}
+
+static jit_status launch_group(evaluation *e, size_t i, jitc_cached *kernel) {
+    jitc_group *g = &e->plan->group[i];
+    jitc_buffer *report = NULL;
+    bool in_place[64] = {0};
+    if (has_scatter(e, g))
+        find_in_place(e, g, in_place);
+    jitc_mutex_lock(&e->state->stream->lock);
+    jit_status status = queue_group_locked(e, g, kernel, in_place, &report);
+    jitc_mutex_unlock(&e->state->stream->lock);
+    if (status == JIT_OK && report)
+        status = read_report(e, g, report);
+    jitc_buffer_unref(report);
+    if (status != JIT_OK)
+        return status;
+    jitc_graph_lock(e->graph);
+    jitc_plan_settle_locked(e->plan, e->graph, i);
+    e->settled = i + 1;
+    jitc_graph_unlock(e->graph);
+    if (i + 1 < e->plan->groups)
+        jitc_plan_drop_buffers(e->plan, i);
+    return JIT_OK;
+}
+
+static jit_status launch_groups(evaluation *e) {
+    size_t kernel = 0;
+    for (size_t i = 0; i < e->plan->groups; ++i) {
+        jitc_cached *k = e->plan->group[i].lanes ? e->thread->kernels[kernel++] : NULL;
+        TRY(launch_group(e, i, k));
+    }
+    return JIT_OK;
+}
+
+static void dump(const evaluation *e) {
+    if (!strchr(jitc_runtime.options.dump, 's'))
+        return;
+    for (size_t i = 0; i < e->plan->groups; ++i) {
+        char *text = jitc_program_print(&e->plan->group[i].program);
+        fprintf(stderr, "schedule: kernel %zu of %zu, %llu lanes\n%s", i + 1, e->plan->groups,
+                (unsigned long long) e->plan->group[i].lanes, text ? text : "");
+        free(text);
+    }
+}
+
+/* Nodes of one backend and device. */
+static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device, size_t n,
+                                const uint32_t *nodes, bool leaves) {
+    evaluation e = {.graph = jitc_api_graph("jit_eval"), .thread = t, .plan = &t->plan};
+    TRY(jitc_api_state(t, backend, device, &e.state));
+    TRY(make_plan(&e, n, nodes, leaves));
+    if (!e.plan->groups)
+        return JIT_OK;
+    jitc_add_relaxed(&jitc_runtime.counters.evaluations, 1);
+    dump(&e);
+    jit_status status = find_kernels(&e);
+    if (status == JIT_OK)
+        status = launch_groups(&e);
+    if (e.settled < e.plan->groups) {
+        jitc_graph_lock(e.graph);
+        jitc_plan_abandon_locked(e.plan, e.graph, e.settled);
+        jitc_graph_unlock(e.graph);
+    }
+    announce();
+    for (size_t i = 0; i < e.kernels; ++i)
+        jitc_cache_release(jitc_runtime.cache, t->kernels[i]);
+    jitc_plan_drop_buffers(e.plan, SIZE_MAX);
+    return status;
+}
+
+/* Literals go anywhere: their device is the thread's. */
+static int device_of(const jitc_thread *t, const jitc_node *n) {
+    return n->op == JITC_OP_literal ? t->current[jitc_backend_index(jitc_node_backend(n))]
+                                    : jitc_node_device(n);
+}
+
+/* Move the nodes that go with the first one to the front; returns their number. */
+static size_t same_device_first(jitc_graph *g, const jitc_thread *t, uint32_t *nodes, size_t n,
+                                jit_backend *backend, int *device) {
+    size_t same = 0;
+    jitc_graph_lock(g);
+    *backend = jitc_node_backend(jitc_node_at(g, nodes[0]));
+    *device = device_of(t, jitc_node_at(g, nodes[0]));
+    for (size_t i = 0; i < n; ++i) {
+        const jitc_node *node = jitc_node_at(g, nodes[i]);
+        if (jitc_node_backend(node) == *backend && device_of(t, node) == *device) {
+            uint32_t other = nodes[same];
+            nodes[same++] = nodes[i];
+            nodes[i] = other;
+        }
+    }
+    jitc_graph_unlock(g);
+    return same;
+}
+
+static jit_status evaluate_list(jitc_graph *g, jitc_thread *t, bool leaves) {
+    jit_status status = JIT_OK;
+    for (size_t first = 0; first < t->scheduled_count;) {
+        jit_backend backend;
+        int device;
+        size_t n = same_device_first(g, t, t->scheduled + first, t->scheduled_count - first,
+                                     &backend, &device);
+        jit_status one = evaluate_some(t, backend, device, n, t->scheduled + first, leaves);
+        status = status == JIT_OK ? one : status;
+        first += n;
+    }
+    return status;
+}
+
+/* Hold v and append it to the thread's list. */
+static jit_status schedule_var(const char *function, jitc_graph *g, jitc_thread *t, jit_var v) {
+    TRY(jitc_grow((void **) &t->scheduled, &t->scheduled_capacity, t->scheduled_count + 1,
+                  sizeof *t->scheduled));
+    jitc_graph_lock(g);
+    uint32_t node = jitc_graph_find_locked(g, function, v);
+    if (node && jitc_node_at(g, node)->op != JITC_OP_data) {
+        jitc_graph_hold_locked(g, node);
+        t->scheduled[t->scheduled_count++] = node;
+    }
+    jitc_graph_unlock(g);
+    return node ? JIT_OK : jitc_api_bad_handle(v);
+}
+
+/* Drop what nobody but the list holds any more, before it is computed for nothing. */
+static void drop_dead(jitc_graph *g, jitc_thread *t) {
+    size_t kept = 0;
+    jitc_graph_lock(g);
+    for (size_t i = 0; i < t->scheduled_count; ++i) {
+        const jitc_node *n = jitc_node_at(g, t->scheduled[i]);
+        if (n->external == 0 && n->internal == 1)
+            jitc_graph_release_locked(g, t->scheduled[i]);
+        else
+            t->scheduled[kept++] = t->scheduled[i];
+    }
+    t->scheduled_count = kept;
+    jitc_graph_unlock(g);
+}
+
+static void release_list(jitc_graph *g, jitc_thread *t) {
+    jitc_graph_lock(g);
+    for (size_t i = 0; i < t->scheduled_count; ++i)
+        jitc_graph_release_locked(g, t->scheduled[i]);
+    t->scheduled_count = 0;
+    jitc_graph_unlock(g);
+}
+
+jit_status jitc_eval_thread(const char *function, jitc_thread *t, jit_var v, bool leaves) {
+    jitc_graph *g = jitc_api_graph(function);
+    if (!g)
+        return JIT_NOT_INITIALIZED;
+    if (v)
+        TRY(schedule_var(function, g, t, v));
+    if (!t->scheduled_count)
+        return JIT_OK;
+    drop_dead(g, t);
+    jit_status status = evaluate_list(g, t, leaves);
+    release_list(g, t);
+    return status;
+}
+
+jit_status jit_schedule(jit_var v) {
+    jitc_thread *t;
+    jitc_graph *g = jitc_api_graph("jit_schedule");
+    if (!g)
+        return JIT_NOT_INITIALIZED;
+    TRY(jitc_api_thread(&t));
+    return schedule_var("jit_schedule", g, t, v);
+}
+
+jit_status jit_eval(void) {
+    jitc_thread *t;
+    if (!jitc_api_graph("jit_eval"))
+        return JIT_NOT_INITIALIZED;
+    TRY(jitc_api_thread(&t));
+    return jitc_eval_thread("jit_eval", t, 0, false);
+}

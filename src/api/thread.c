@@ -1,0 +1,142 @@
+/* thread.c: what each thread keeps of the runtime.
+ *
+ * The record is reached through thread-local storage and freed by the destructor of a pthread key.
+ * Its streams go back to their devices with work still queued: numbers on a stream stay good. */
+#include "api/runtime.h"
+#include <stdlib.h>
+
+typedef struct thread_key {
+    pthread_once_t once;
+    pthread_key_t key;
+} thread_key;
+
+static thread_key record = {.once = PTHREAD_ONCE_INIT};
+static _Thread_local jitc_thread *current;
+
+static void give_streams_locked(jitc_thread *t) REQUIRES(&jitc_runtime.lock) {
+    for (int b = 0; b < JITC_BACKENDS; ++b)
+        for (int d = 0; d < JITC_MAX_DEVICES; ++d) {
+            jitc_thread_state *s = &t->state[b][d];
+            if (s->device)
+                jitc_device_give_stream(s->device, s->stream);
+            *s = (jitc_thread_state) {0};
+        }
+}
+
+static void release_scheduled(jitc_thread *t) {
+    jitc_graph *g = jitc_load_acquire(&jitc_runtime.graph); /* pairs with jit_init */
+    if (g && t->scheduled_count) {
+        jitc_graph_lock(g);
+        for (size_t i = 0; i < t->scheduled_count; ++i)
+            jitc_graph_release_locked(g, t->scheduled[i]);
+        jitc_graph_unlock(g);
+    }
+    t->scheduled_count = 0;
+}
+
+static void free_record(jitc_thread *t) {
+    jitc_plan_finish(&t->plan);
+    free(t->scheduled);
+    free(t->params);
+    free(t->access);
+    free(t->programs);
+    free(t->kernels);
+    free(t);
+}
+
+static void end_thread(void *p) {
+    jitc_thread *t = p;
+    jitc_mutex_lock(&jitc_runtime.lock);
+    release_scheduled(t);
+    give_streams_locked(t);
+    if (t->previous)
+        t->previous->next = t->next;
+    else
+        jitc_runtime.threads = t->next;
+    if (t->next)
+        t->next->previous = t->previous;
+    jitc_mutex_unlock(&jitc_runtime.lock);
+    free_record(t);
+    current = NULL;
+}
+
+static void make_key(void) {
+    pthread_key_create(&record.key, end_thread);
+}
+
+static jit_status make_record(void) {
+    void *p = NULL;
+    pthread_once(&record.once, make_key);
+    TRY(jitc_calloc(1, sizeof(jitc_thread), &p));
+    jitc_thread *t = p;
+    if (pthread_setspecific(record.key, t) != 0) {
+        free(t);
+        return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: no thread-specific data is left");
+    }
+    jitc_mutex_lock(&jitc_runtime.lock);
+    t->next = jitc_runtime.threads;
+    if (t->next)
+        t->next->previous = t;
+    jitc_runtime.threads = t;
+    jitc_mutex_unlock(&jitc_runtime.lock);
+    current = t;
+    return JIT_OK;
+}
+
+jit_status jitc_api_thread(jitc_thread **out) {
+    if (__builtin_expect(!current, 0))
+        TRY(make_record());
+    *out = current;
+    return JIT_OK;
+}
+
+/* Open a device, once for all threads. */
+static jit_status open_device(jitc_started *s, int id, jitc_device **out) {
+    jit_status status = JIT_OK;
+    *out = jitc_load_acquire(&s->device[id]); /* pairs with the store below */
+    if (*out)
+        return JIT_OK;
+    jitc_mutex_lock(&jitc_runtime.lock);
+    *out = jitc_load_acquire(&s->device[id]);
+    if (!*out) {
+        status = jitc_device_create(s->backend, id, &jitc_runtime.options, out);
+        if (status == JIT_OK)
+            jitc_store_release(&s->device[id], *out); /* pairs with the load above */
+    }
+    jitc_mutex_unlock(&jitc_runtime.lock);
+    return status;
+}
+
+jit_status jitc_api_state(jitc_thread *t, jit_backend b, int device, jitc_thread_state **out) {
+    int index = jitc_backend_index(b);
+    jitc_thread_state *s = &t->state[index][device];
+    if (__builtin_expect(!s->device, 0)) {
+        jitc_device *opened;
+        TRY(open_device(&jitc_runtime.started[index], device, &opened));
+        TRY(jitc_device_take_stream(opened, &s->stream));
+        s->device = opened;
+    }
+    *out = s;
+    return JIT_OK;
+}
+
+jit_status jitc_api_sync_thread(jitc_thread *t) {
+    for (int b = 0; b < JITC_BACKENDS; ++b)
+        for (int d = 0; d < JITC_MAX_DEVICES; ++d) {
+            jitc_stream *s = t->state[b][d].stream;
+            if (s)
+                TRY(s->backend->wait(s, jitc_load_acquire(&s->queued))); /* pairs with launch */
+        }
+    return JIT_OK;
+}
+
+void jitc_api_forget_devices_locked(void) {
+    for (jitc_thread *t = jitc_runtime.threads; t; t = t->next) {
+        t->scheduled_count = 0; /* the graph goes with its nodes */
+        for (int b = 0; b < JITC_BACKENDS; ++b) {
+            t->current[b] = 0;
+            for (int d = 0; d < JITC_MAX_DEVICES; ++d)
+                t->state[b][d] = (jitc_thread_state) {0};
+        }
+    }
+}
