@@ -15,7 +15,7 @@ struct bench {
     const char *name, *json_path, *only;
     const char *columns[MAX_COLUMNS];
     size_t column_count, rows, notes;
-    double budget;
+    double budget, load; /* load: of the whole machine, at the start */
     char *row_text,
         *note_text; /* JSON of the rows and notes so far, written through the two files */
     size_t row_size, note_size;
@@ -58,6 +58,9 @@ bench *bench_create(const char *name, const char *const *who, int argc, char **a
         return NULL;
     b->name = name;
     b->budget = 2;
+    if (getloadavg(&b->load, 1) == 1 && b->load > 0.5)
+        fprintf(stderr, "The machine is busy (load %.1f): rows with two threads will suffer.\n",
+                b->load);
     if (!parse_arguments(b, argc, argv)) {
         free(b);
         return NULL;
@@ -218,7 +221,7 @@ static void write_line_of(FILE *out, const char *path, const char *key, char sep
     fprintf(out, "\"%s\"", found ? found : "unknown");
 }
 
-static void write_machine(FILE *out) {
+static void write_machine(FILE *out, const bench *b) {
     struct utsname system;
     const char *revision = getenv("BENCH_REVISION");
     uname(&system);
@@ -228,8 +231,8 @@ static void write_machine(FILE *out) {
             ", \"cores\": %ld, \"system\": \"%s %s %s\", \"llvm\": ", sysconf(_SC_NPROCESSORS_ONLN),
             system.sysname, system.release, system.machine);
     write_line_of(out, "/proc/self/maps", "libLLVM", '/');
-    fprintf(out, ", \"compiler\": \"%s\", \"revision\": \"%s\"},\n", __VERSION__,
-            revision ? revision : "unknown");
+    fprintf(out, ", \"compiler\": \"%s\", \"revision\": \"%s\", \"load\": %.2f},\n", __VERSION__,
+            revision ? revision : "unknown", b->load);
 }
 
 static bool write_json(const bench *b) {
@@ -237,7 +240,7 @@ static bool write_json(const bench *b) {
     if (!out)
         return false;
     fprintf(out, "{\n  \"benchmark\": \"%s\",\n", b->name);
-    write_machine(out);
+    write_machine(out, b);
     fprintf(out,
             "  \"method\": \"entries take turns, %g s or %d rounds for a row, in a rotating order; "
             "figures are lower quartiles, ratios are medians of jitc / peer within a round\",\n",

@@ -53,7 +53,7 @@ static bool start(const engine *e, int threads) {
         fprintf(stderr, "drjit: does not find LLVM; set DRJIT_LIBLLVM_PATH\n");
         return false;
     }
-    /* Its count leaves the caller out where work is waited for: 1 means that the caller works. */
+    /* As here, the count contains the caller. */
     e->drjit->threads((uint32_t) threads);
     return true;
 }

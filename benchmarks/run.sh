@@ -15,8 +15,8 @@ cmake --build --preset release --target benchmarks >/dev/null
 # Kernels that an earlier run has left on disk would be found, so each run has a home of its own.
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
-llvm=$(sed -n 's/^JITC_LLVM_LIBRARY:[^=]*=//p' $build/CMakeCache.txt)
-export HOME="$home" JITC_CACHE_DIR="$home/jitc" DRJIT_LIBLLVM_PATH="${DRJIT_LIBLLVM_PATH:-$llvm}"
+llvm=${DRJIT_LIBLLVM_PATH:-$(cat $build/benchmarks/llvm_library)}
+export HOME="$home" JITC_CACHE_DIR="$home/jitc" DRJIT_LIBLLVM_PATH="$llvm"
 export BENCH_SOURCE="$PWD/benchmarks" BENCH_PEERS="${BENCH_PEERS:-$PWD/build/peers}"
 BENCH_REVISION=$(git describe --always --dirty 2>/dev/null || echo unknown)
 export BENCH_REVISION
