@@ -5,9 +5,9 @@
 #include "core/error.h"
 
 typedef struct jitc_options {
-#define OPTION_BOOL(name) bool name;
-#define OPTION_INT(name)  int64_t name;
-#define OPTION_TEXT(name) char name[512];
+#define OPTION_BOOL(name)       bool name;
+#define OPTION_INT(name)        int64_t name;
+#define OPTION_TEXT(name)       char name[512];
 #define OPTION(name, kind, ...) OPTION_##kind(name)
 #include "core/options.def"
 #undef OPTION_BOOL

@@ -2,17 +2,17 @@
  *
  * A node is 32 hot bytes and 16 cold ones, in separate arrays of one 2 MB chunk:
  *
- *   hot   a, b     operands (index; 0 none)         cold  value   literal: its bits; data: jitc_buffer *
- *         size     elements, 40 bits                      c       third operand
- *         kind     type | backend << 4                    stamp   of the last traversal, or the list of
- *         users    nodes whose home operand this is               dead nodes
- *         next     the next in such a list
- *         external, internal   reference counts: of handles, of nodes
+ *   hot   a, b     operands (index; 0 none)         cold  value   literal: its bits; data:
+ * jitc_buffer * size     elements, 40 bits                      c       third operand kind     type
+ * | backend << 4                    stamp   of the last traversal, or the list of users    nodes
+ * whose home operand this is               dead nodes next     the next in such a list external,
+ * internal   reference counts: of handles, of nodes
  *
  * A handle is index | generation << 27; it is alive if the generation matches and external > 0.
  * Value numbering walks the users of the operand with the larger index (the home operand); an
  * operand with many users becomes a hub, whose users move to their other operand or to a table.
- * All functions without _locked take the graph's lock themselves and may be called from any thread. */
+ * All functions without _locked take the graph's lock themselves and may be called from any thread.
+ */
 #ifndef JITC_TRACE_GRAPH_H
 #define JITC_TRACE_GRAPH_H
 #include "device/buffer.h"
@@ -25,16 +25,17 @@ enum {
     JITC_CHUNK_NODES = 1 << JITC_CHUNK_BITS,
     JITC_MAX_DEVICES = 32
 };
-#define JITC_MAX_SIZE ((uint64_t) 1 << 40) /* elements of one variable */
+#define JITC_MAX_SIZE (((uint64_t) 1 << 40) - 1) /* elements of one variable: 40 bits */
 
-enum {                      /* jitc_node.flags */
-    JITC_NODE_HUB = 1,      /* its users are not in its list */
-    JITC_NODE_TABLED = 2,   /* value-numbered in the table */
-    JITC_NODE_SIDE = 4,     /* home operand is b */
-    JITC_NODE_PENDING = 8,  /* waits to be reaped */
-    JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
-    JITC_NODE_LABELED = 32, /* has a label, in a side table */
-    JITC_NODE_TARGET = 64   /* schedule's: has to be in memory */
+enum {                         /* jitc_node.flags */
+       JITC_NODE_HUB = 1,      /* its users are not in its list */
+       JITC_NODE_TABLED = 2,   /* value-numbered in the table */
+       JITC_NODE_SIDE = 4,     /* home operand is b */
+       JITC_NODE_PENDING = 8,  /* waits to be reaped */
+       JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
+       JITC_NODE_LABELED = 32, /* has a label, in a side table */
+       JITC_NODE_TARGET = 64   /* schedule's: has to be in memory */
+       /* 128 is private to trace */
 };
 
 typedef struct jitc_node {
@@ -100,16 +101,17 @@ void jitc_graph_destroy(jitc_graph *g);
 /** In the child after fork(). */
 void jitc_graph_forked(jitc_graph *g);
 
-/** For traversals and for several calls of the _locked kind. Not recursive. Under it: no compiling, no
- *  launching, no user code, no waiting. */
+/** For traversals and for several calls of the _locked kind. Not recursive. Under it: no compiling,
+ * no launching, no user code, no waiting. */
 void jitc_graph_lock(jitc_graph *g);
 /** Also gives up, after unlocking, the buffers whose last node died meanwhile. */
 void jitc_graph_unlock(jitc_graph *g);
 
-/* Leaves and operations. Each returns a new reference (an external one), or 0 after jitc_fail(); with an
- * open scope of the calling thread the reference belongs to the scope. An operand 0 gives 0, silently
- * if the thread has an error already, else "operand n of jit_add is 0 (no variable)". `device`: where
- * the variable is to be computed; for operations that of the operands (literals go anywhere). */
+/* Leaves and operations. Each returns a new reference (an external one), or 0 after jitc_fail();
+ * with an open scope of the calling thread the reference belongs to the scope. An operand 0 gives
+ * 0, silently if the thread has an error already, else "operand n of jit_add is 0 (no variable)".
+ * `device`: where the variable is to be computed; for operations that of the operands (literals go
+ * anywhere). */
 jit_var jitc_trace_literal(jitc_graph *g, jit_backend b, int device, jit_dtype t, uint64_t bits,
                            uint64_t size);
 jit_var jitc_trace_counter(jitc_graph *g, jit_backend b, int device, uint64_t size);
@@ -153,13 +155,16 @@ jit_status jitc_trace_label(jitc_graph *g, jit_var v, char *text, size_t size);
 uint32_t jitc_graph_find_locked(jitc_graph *g, const char *function, jit_var v);
 /** Node i becomes an evaluated leaf; takes the reference to `buffer`. Its operands are released. */
 void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
-/** Put another buffer into an evaluated node (copy before write, steal); gives the old reference to the
- *  caller and takes that of `buffer`, which may be NULL if the node will die or be set at once. */
+/** Put another buffer into an evaluated node (copy before write, steal); gives the old reference to
+ * the caller and takes that of `buffer`, which may be NULL if the node will die or be set at once.
+ */
 jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
-/** Internal reference: keeps a node alive while it is evaluated, or in a list of scheduled nodes. */
+/** Internal reference: keeps a node alive while it is evaluated, or in a list of scheduled nodes.
+ */
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);
 void jitc_graph_release_locked(jitc_graph *g, uint32_t i);
-/** Room for a traversal of all nodes: resets old stamps when the numbers run out; returns the base. */
+/** Room for a traversal of all nodes: resets old stamps when the numbers run out; returns the base.
+ */
 uint32_t jitc_graph_stamps_locked(jitc_graph *g);
 
 typedef struct jitc_graph_stats {

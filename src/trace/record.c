@@ -1,0 +1,308 @@
+/* Recording one operation: check -> simplify -> value-number -> insert.
+ *
+ * The usual binary operation passes all checks, and no rule of simplification can apply to it; it
+ * is recognised by a few comparisons in jitc_trace_binary(). All others take the long way through a
+ * jitc_call, which also words the errors. */
+#include "trace/private.h"
+#include <inttypes.h>
+
+/* ---- checks ---- */
+
+static const char *type_name(const jitc_node *n) {
+    return jitc_dtypes[jitc_node_type(n)].name;
+}
+
+static const char *backend_name(jit_backend b) {
+    return b == JIT_CUDA ? "CUDA" : "LLVM";
+}
+
+static jit_status find_operands(const jitc_graph *g, jitc_call *call, const jit_var *v) {
+    for (uint32_t i = 0; i < call->count; ++i) {
+        call->index[i] = v[i] & JITC_INDEX_MASK;
+        call->node[i] = jitc_node_at(g, call->index[i]);
+        if (likely(jitc_node_alive(call->node[i], v[i])))
+            continue;
+        const char *name = jitc_ops[call->op].name;
+        if (!v[i])
+            return jitc_fail(JIT_INVALID_HANDLE, "operand %u of jit_%s is 0 (no variable)", i + 1,
+                             name);
+        return jitc_fail(JIT_INVALID_HANDLE,
+                         "operand %u of jit_%s is no live variable (handle 0x%08" PRIx32 ")", i + 1,
+                         name, v[i]);
+    }
+    return JIT_OK;
+}
+
+/* One backend, and one device but for literals, which go anywhere. */
+static jit_status check_place(jitc_call *call) {
+    const char *name = jitc_ops[call->op].name;
+    const jitc_node *first = NULL;
+    for (uint32_t i = 0; i < call->count; ++i) {
+        const jitc_node *n = call->node[i];
+        if (jitc_node_backend(n) != jitc_node_backend(call->node[0]))
+            return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: operands belong to the backends %s and %s",
+                             name, backend_name(jitc_node_backend(call->node[0])),
+                             backend_name(jitc_node_backend(n)));
+        if (n->op == JITC_OP_literal)
+            continue;
+        if (first && jitc_node_device(first) != jitc_node_device(n))
+            return jitc_fail(JIT_INVALID_ARGUMENT,
+                             "jit_%s: operands are on the devices %d and %d; copy one of them",
+                             name, jitc_node_device(first), jitc_node_device(n));
+        first = n;
+    }
+    call->backend = jitc_node_backend(call->node[0]);
+    call->device = jitc_node_device(first ? first : call->node[0]);
+    return JIT_OK;
+}
+
+static jit_status check_domain(const jitc_call *call) {
+    static const char *const takes[] = {[JITC_DOMAIN_NONE] = "no operands",
+                                        [JITC_DOMAIN_REAL] = "floating-point types",
+                                        [JITC_DOMAIN_INTEGER] = "integer types",
+                                        [JITC_DOMAIN_BITS] = "integer types and bool",
+                                        [JITC_DOMAIN_ARITH] = "integer and floating-point types",
+                                        [JITC_DOMAIN_ALL] = "all types"};
+    if (likely(jitc_op_accepts(call->op, call->type)))
+        return JIT_OK;
+    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: not defined for %s; it takes %s",
+                     jitc_ops[call->op].name, jitc_dtypes[call->type].name,
+                     takes[jitc_ops[call->op].domain]);
+}
+
+static jit_status check_same_type(const jitc_call *call, const jitc_node *a, const jitc_node *b) {
+    if (likely(jitc_node_type(a) == jitc_node_type(b)))
+        return JIT_OK;
+    return jitc_fail(JIT_TYPE_MISMATCH,
+                     "jit_%s: operands have types %s and %s; convert one with jit_cast()",
+                     jitc_ops[call->op].name, type_name(a), type_name(b));
+}
+
+static jit_status check_mask(const jitc_call *call, uint32_t operand) {
+    if (likely(jitc_node_type(call->node[operand]) == JIT_bool))
+        return JIT_OK;
+    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: the mask has type %s; it must be bool",
+                     jitc_ops[call->op].name, type_name(call->node[operand]));
+}
+
+static jit_status check_index(const jitc_call *call, uint32_t operand) {
+    if (jitc_dtypes[jitc_node_type(call->node[operand])].cls & JITC_DOMAIN_INTEGER)
+        return JIT_OK;
+    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: the index has type %s; it must be an integer",
+                     jitc_ops[call->op].name, type_name(call->node[operand]));
+}
+
+/* Size of the operands from `first` on together: equal ones, or 1, which broadcasts. */
+static jit_status broadcast(const jitc_call *call, uint32_t first, uint64_t *out) {
+    uint64_t size = 1;
+    for (uint32_t i = first; i < call->count; ++i) {
+        uint64_t s = jitc_node_size(call->node[i]);
+        if (size != 1 && s != 1 && s != size)
+            return jitc_fail(JIT_SIZE_MISMATCH,
+                             "jit_%s: operands have %" PRIu64 " and %" PRIu64
+                             " elements; sizes must be equal, or 1",
+                             jitc_ops[call->op].name, size, s);
+        if (s != 1)
+            size = s;
+    }
+    *out = size;
+    return JIT_OK;
+}
+
+/* ---- from a checked call to a node ---- */
+
+NOINLINE uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call) {
+    unsigned kind = (unsigned) call->result | (unsigned) call->backend << 4;
+    jitc_key k = {.head = jitc_head(call->op, kind, call->size),
+                  .a = call->index[0],
+                  .b = call->count > 1 ? call->index[1] : 0,
+                  .c = call->count > 2 ? call->index[2] : 0,
+                  .commutes = jitc_ops[call->op].props & JITC_COMMUTES,
+                  .cold = call->count > 2,
+                  .device = (uint8_t) call->device};
+    return jitc_number(g, &k);
+}
+
+static uint32_t simplify_or_node(jitc_graph *g, const jitc_call *call) {
+    uint32_t i;
+    return jitc_simplify(g, call, &i) ? i : jitc_record_node(g, call);
+}
+
+static jit_status check_elementwise(const jitc_graph *g, jitc_call *call, const jit_var *v) {
+    TRY(find_operands(g, call, v));
+    TRY(check_place(call));
+    bool select = jitc_ops[call->op].form == JITC_FORM_SELECT;
+    if (select)
+        TRY(check_mask(call, 0));
+    for (uint32_t i = select ? 2 : 1; i < call->count; ++i)
+        TRY(check_same_type(call, call->node[i - 1], call->node[i]));
+    call->type = jitc_node_type(call->node[select ? 1 : 0]);
+    call->result = jitc_op_type(call->op, call->type);
+    TRY(check_domain(call));
+    return broadcast(call, 0, &call->size);
+}
+
+static NOINLINE uint32_t record(jitc_graph *g, jitc_op op, uint32_t count, const jit_var *v) {
+    jitc_call call;
+    call.op = op;
+    call.count = count;
+    return check_elementwise(g, &call, v) == JIT_OK ? simplify_or_node(g, &call) : 0;
+}
+
+jit_var jitc_trace_unary(jitc_graph *g, jitc_op op, jit_var a) {
+    jitc_lock_graph(g);
+    return jitc_record_finish(g, record(g, op, 1, &a));
+}
+
+/* May the operation of two live operands be recorded as it is: nothing to report, nothing to
+ * simplify? */
+INLINE bool is_plain(jitc_op op, const jitc_node *a, const jitc_node *b) {
+    return a != b && a->kind == b->kind && jitc_op_accepts(op, jitc_node_type(a)) &&
+           !((a->flags | b->flags) & JITC_NODE_SPECIAL) && (a->op | b->op) != JITC_OP_literal &&
+           (a->next_device ^ b->next_device) >> JITC_INDEX_BITS == 0;
+}
+_Static_assert(JITC_OP_literal == 0,
+               "ORDER ops: is_plain() asks whether both operands are literals");
+
+jit_var jitc_trace_binary(jitc_graph *g, jitc_op op, jit_var a, jit_var b) {
+    jitc_lock_graph(g);
+    uint32_t ia = a & JITC_INDEX_MASK, ib = b & JITC_INDEX_MASK, i;
+    const jitc_node *na = jitc_node_at(g, ia), *nb = jitc_node_at(g, ib);
+    uint64_t size = jitc_node_size(na), size_b = jitc_node_size(nb);
+    if (likely(jitc_node_alive(na, a)) && likely(jitc_node_alive(nb, b)) &&
+        likely(is_plain(op, na, nb)) && likely(size == size_b || size == 1 || size_b == 1)) {
+        const jitc_op_info *info = &jitc_ops[op];
+        unsigned kind = info->result == JITC_RESULT_BOOL ? na->kind & 0xf0u : na->kind;
+        jitc_key k = {.head = jitc_head(op, kind, size == 1 ? size_b : size),
+                      .a = ia,
+                      .b = ib,
+                      .commutes = info->props & JITC_COMMUTES,
+                      .device = (uint8_t) (na->next_device >> JITC_INDEX_BITS)};
+        uint32_t home;
+        i = jitc_number_find_fast(g, &k, &home);
+        if (!i)
+            i = jitc_number_insert(g, &k, home);
+    } else {
+        i = record(g, op, 2, (jit_var[]) {a, b});
+    }
+    return jitc_record_finish(g, i);
+}
+_Static_assert(JIT_bool == 0, "ORDER dtypes: the kind of a bool is its backend only");
+
+jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_var c) {
+    jitc_lock_graph(g);
+    return jitc_record_finish(g, record(g, op, 3, (jit_var[]) {a, b, c}));
+}
+
+/* ---- casts ---- */
+
+static jit_status check_cast(const jitc_graph *g, jitc_call *call, const jit_var *v, jit_dtype t) {
+    TRY(find_operands(g, call, v));
+    TRY(check_place(call));
+    call->type = jitc_node_type(call->node[0]);
+    call->result = t;
+    call->size = jitc_node_size(call->node[0]);
+    const char *name = jitc_ops[call->op].name;
+    if (!jitc_dtype_valid((int) t))
+        return jitc_fail(JIT_INVALID_ARGUMENT, "jit_%s: %d is no element type", name, (int) t);
+    if (call->op == JITC_OP_bitcast && jitc_dtypes[t].bits != jitc_dtypes[call->type].bits)
+        return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: %s and %s differ in width", name,
+                         jitc_dtypes[call->type].name, jitc_dtypes[t].name);
+    return JIT_OK;
+}
+
+jit_var jitc_trace_cast(jitc_graph *g, jitc_op op, jit_var a, jit_dtype t) {
+    jitc_call call = {.op = op, .count = 1};
+    jitc_lock_graph(g);
+    uint32_t i = check_cast(g, &call, &a, t) == JIT_OK ? simplify_or_node(g, &call) : 0;
+    return jitc_record_finish(g, i);
+}
+
+/* ---- memory ---- */
+
+/* Replace the last two operands, index and mask, by one: the index itself where the mask is true.
+ */
+static jit_status join_mask(jitc_graph *g, jitc_call *call) {
+    uint32_t index = call->count - 2, mask = call->count - 1;
+    call->count--;
+    if (jitc_literal_is(g, call, mask, 1))
+        return JIT_OK;
+    jitc_call join = *call;
+    join.op = JITC_OP_masked;
+    join.count = 2;
+    for (uint32_t i = 0; i < 2; ++i) {
+        join.index[i] = call->index[index + i];
+        join.node[i] = call->node[index + i];
+    }
+    join.type = join.result = jitc_node_type(join.node[0]);
+    TRY(broadcast(&join, 0, &join.size));
+    uint32_t i = jitc_record_node(g, &join);
+    if (!i)
+        return JIT_OUT_OF_MEMORY;
+    call->index[index] = i;
+    call->node[index] = jitc_node_at(g, i);
+    return JIT_OK;
+}
+
+/* The node of a gather or scatter whose last operands are index and, with `masked`, mask. */
+static uint32_t record_indexed(jitc_graph *g, jitc_call *call, bool masked) {
+    if (!masked)
+        return simplify_or_node(g, call);
+    if (join_mask(g, call) != JIT_OK)
+        return 0;
+    uint32_t i = simplify_or_node(g, call);
+    jitc_node_settle(g, call->index[call->count - 1]);
+    return i;
+}
+
+static jit_status check_gather(const jitc_graph *g, jitc_call *call, const jit_var *v) {
+    TRY(find_operands(g, call, v));
+    TRY(check_place(call));
+    TRY(check_index(call, 1));
+    if (call->count > 2)
+        TRY(check_mask(call, 2));
+    call->type = call->result = jitc_node_type(call->node[0]);
+    return broadcast(call, 1, &call->size);
+}
+
+jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var mask) {
+    jitc_call call = {.op = JITC_OP_gather, .count = mask ? 3 : 2};
+    uint32_t i = 0;
+    jitc_lock_graph(g);
+    if (check_gather(g, &call, (jit_var[]) {source, index, mask}) == JIT_OK) {
+        if (mask && jitc_literal_is(g, &call, 2, 0))
+            i = jitc_record_literal(g, &call, call.result, 0);
+        else
+            i = record_indexed(g, &call, mask != 0);
+    }
+    return jitc_record_finish(g, i);
+}
+
+/* `lanes`: how many elements are stored, masked ones counted. */
+static jit_status check_scatter(const jitc_graph *g, jitc_call *call, const jit_var *v,
+                                uint64_t *lanes) {
+    TRY(find_operands(g, call, v));
+    TRY(check_place(call));
+    TRY(check_same_type(call, call->node[0], call->node[1]));
+    TRY(check_index(call, 2));
+    if (call->count > 3)
+        TRY(check_mask(call, 3));
+    call->type = call->result = jitc_node_type(call->node[0]);
+    call->size = jitc_node_size(call->node[0]);
+    return broadcast(call, 1, lanes);
+}
+
+jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
+                           jit_var mask) {
+    jitc_call call = {.op = JITC_OP_scatter, .count = mask ? 4 : 3};
+    uint64_t lanes;
+    uint32_t i = 0;
+    jitc_lock_graph(g);
+    if (check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {
+        if (!lanes || (mask && jitc_literal_is(g, &call, 3, 0)))
+            i = call.index[0]; /* stores nothing */
+        else
+            i = record_indexed(g, &call, mask != 0);
+    }
+    return jitc_record_finish(g, i);
+}
