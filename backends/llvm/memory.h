@@ -1,0 +1,35 @@
+/* memory.h: vectors from and to arrays.  Layer: llvm.  May include: core, ir. */
+#ifndef JITC_LLVM_MEMORY_H
+#define JITC_LLVM_MEMORY_H
+#include "llvm/emit.h"
+
+/** The last vector of a range: the lanes that exist. */
+typedef struct jitc_tail {
+    LLVMValueRef count; /* i64, at most `lanes` */
+    LLVMValueRef mask;  /* <n x i1> */
+} jitc_tail;
+
+/** Load a vector of elements; `tail`: only those lanes touch memory. NULL: all. */
+LLVMValueRef jitc_emit_load(jitc_emit *e, jit_dtype type, LLVMValueRef pointer,
+                            const jitc_tail *tail);
+void jitc_emit_store(jitc_emit *e, jit_dtype type, LLVMValueRef pointer, LLVMValueRef value,
+                     const jitc_tail *tail);
+/** One element in all lanes. */
+LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef pointer);
+
+/** An access by index. */
+typedef struct jitc_access {
+    jit_dtype type;          /* of the elements */
+    jit_dtype index_type;
+    bool wide;               /* the array may have more than 2^31 elements */
+    LLVMValueRef base, size; /* ptr, i64 */
+    LLVMValueRef index;      /* vector */
+    LLVMValueRef active;     /* <n x i1>; NULL: all lanes */
+    LLVMValueRef report;     /* ptr to a jitc_bounds_report; NULL: out of range is silent */
+    uint32_t claim;          /* what to write into it */
+} jitc_access;
+
+/** Lanes that are inactive or out of range read 0 and write nothing. */
+LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_access *a);
+void jitc_emit_scatter(jitc_emit *e, const jitc_access *a, LLVMValueRef value);
+#endif
