@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { NEWEST = 22, OLDEST = 14 };
+enum { NEWEST = 21, OLDEST = 14 };
 
 /** Note the file `path` if there is one. */
 static bool take_file(jitc_llvm_library *l, const char *path) {

@@ -129,11 +129,11 @@ static LLVMValueRef elementwise(builder *k, const jitc_inst *i, unsigned u) {
 }
 
 /** An access of instruction number `inst` to buffer `buffer` at `index`, which may be masked. */
-static jitc_access access_of(builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
+static jitc_lane_access access_of(builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
                              unsigned u) {
     const jitc_inst *all = k->p->inst;
     const jitc_inst *b = &all[buffer];
-    jitc_access a = {.type = (jit_dtype) b->type};
+    jitc_lane_access a = {.type = (jit_dtype) b->type};
     if (all[index].op == JITC_OP_masked) {
         a.active = value(k, all[index].b)[u];
         index = all[index].a;
@@ -150,7 +150,7 @@ static jitc_access access_of(builder *k, uint32_t inst, uint32_t buffer, uint32_
     return a;
 }
 
-static void add_tail_mask(builder *k, jitc_access *a) {
+static void add_tail_mask(builder *k, jitc_lane_access *a) {
     if (k->tail)
         a->active = a->active ? jitc_emit_bin(&k->e, LLVMAnd, a->active, k->tail->mask)
                               : k->tail->mask;
@@ -163,7 +163,7 @@ static void effect(builder *k, uint32_t inst, unsigned u) {
         jitc_emit_store(&k->e, type, vector_pointer(k, type, i->b, u), value(k, i->a)[u],
                         memory_tail(k));
     } else {
-        jitc_access a = access_of(k, inst, i->a, i->c, u);
+        jitc_lane_access a = access_of(k, inst, i->a, i->c, u);
         add_tail_mask(k, &a);
         jitc_emit_scatter(&k->e, &a, value(k, i->b)[u]);
     }
@@ -171,7 +171,7 @@ static void effect(builder *k, uint32_t inst, unsigned u) {
 
 static LLVMValueRef gather(builder *k, uint32_t inst, unsigned u) {
     const jitc_inst *i = &k->p->inst[inst];
-    jitc_access a = access_of(k, inst, i->a, i->b, u);
+    jitc_lane_access a = access_of(k, inst, i->a, i->b, u);
     if (a.report && !(i->flags & JITC_INST_UNIFORM))
         add_tail_mask(k, &a);
     return jitc_emit_gather(&k->e, &a);

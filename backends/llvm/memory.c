@@ -95,7 +95,7 @@ static LLVMValueRef both(jitc_emit *e, LLVMValueRef a, LLVMValueRef b) {
 }
 
 /** If a lane is active and out of range: tell. In a branch of its own, rarely taken. */
-static void report_bounds(jitc_emit *e, const jitc_access *a, LLVMValueRef in_range) {
+static void report_bounds(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef in_range) {
     const jitc_llvm *api = e->api;
     LLVMValueRef bad = both(e, a->active, jitc_emit_not(e, in_range));
     LLVMTypeRef packed = api->LLVMIntTypeInContext(e->context, e->lanes);
@@ -117,7 +117,7 @@ static void report_bounds(jitc_emit *e, const jitc_access *a, LLVMValueRef in_ra
 
 /** Compare as unsigned, so that negative indices are out of range too. 32 bits are enough unless the
  *  array or the index's type is larger: then the array has at most 2^31 elements. */
-static checked check(jitc_emit *e, const jitc_access *a) {
+static checked check(jitc_emit *e, const jitc_lane_access *a) {
     bool wide = a->wide || jitc_dtypes[a->index_type].bits == 64;
     LLVMTypeRef scalar = wide ? e->i64 : e->i32;
     LLVMValueRef size =
@@ -134,13 +134,13 @@ static bool has_indexed(const jitc_emit *e, jit_dtype type) {
 }
 
 /** <n x ptr> for the masked instructions. */
-static LLVMValueRef lane_pointers(jitc_emit *e, const jitc_access *a, const checked *c) {
+static LLVMValueRef lane_pointers(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
     LLVMValueRef index = c->index;
     return e->api->LLVMBuildGEP2(e->b, stored(e, a->type), a->base, &index, 1, "");
 }
 
 /** Addresses of all lanes as <n x i64>; those not valid: of a dummy element, which is 0. */
-static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_access *a, const checked *c) {
+static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
     const jitc_llvm *api = e->api;
     LLVMValueRef dummy = jitc_emit_stack(e, e->i64, 1);
     api->LLVMBuildStore(e->b, api->LLVMConstInt(e->i64, 0, 0), dummy);
@@ -160,7 +160,7 @@ static LLVMValueRef lane_pointer(jitc_emit *e, LLVMValueRef addresses, unsigned 
     return e->api->LLVMBuildCast(e->b, LLVMIntToPtr, a, e->ptr, "");
 }
 
-static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_access *a, const checked *c) {
+static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
     LLVMTypeRef scalar = stored(e, a->type);
     LLVMValueRef addresses = lane_addresses(e, a, c);
     LLVMValueRef r = e->api->LLVMGetUndef(jitc_emit_vector(e, scalar));
@@ -172,7 +172,7 @@ static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_access *a, const check
     return r;
 }
 
-LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_access *a) {
+LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a) {
     checked c = check(e, a);
     if (!has_indexed(e, a->type))
         return to_value(e, a->type, gather_lanes(e, a, &c));
@@ -183,7 +183,7 @@ LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_access *a) {
     return jitc_emit_intrinsic2(e, "llvm.masked.gather", overloads, 4, args);
 }
 
-static void scatter_lanes(jitc_emit *e, const jitc_access *a, const checked *c, LLVMValueRef v) {
+static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c, LLVMValueRef v) {
     LLVMValueRef addresses = lane_addresses(e, a, c);
     for (unsigned i = 0; i < e->lanes; i++) {
         LLVMValueRef one = e->api->LLVMBuildExtractElement(e->b, v, i32(e, i), "");
@@ -191,7 +191,7 @@ static void scatter_lanes(jitc_emit *e, const jitc_access *a, const checked *c, 
     }
 }
 
-void jitc_emit_scatter(jitc_emit *e, const jitc_access *a, LLVMValueRef value) {
+void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef value) {
     checked c = check(e, a);
     LLVMValueRef v = from_value(e, a->type, value);
     if (!has_indexed(e, a->type)) {

@@ -18,7 +18,7 @@ void jitc_emit_store(jitc_emit *e, jit_dtype type, LLVMValueRef pointer, LLVMVal
 LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef pointer);
 
 /** An access by index. */
-typedef struct jitc_access {
+typedef struct jitc_lane_access {
     jit_dtype type;          /* of the elements */
     jit_dtype index_type;
     bool wide;               /* the array may have more than 2^31 elements */
@@ -27,9 +27,9 @@ typedef struct jitc_access {
     LLVMValueRef active;     /* <n x i1>; NULL: all lanes */
     LLVMValueRef report;     /* ptr to a jitc_bounds_report; NULL: out of range is silent */
     uint32_t claim;          /* what to write into it */
-} jitc_access;
+} jitc_lane_access;
 
 /** Lanes that are inactive or out of range read 0 and write nothing. */
-LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_access *a);
-void jitc_emit_scatter(jitc_emit *e, const jitc_access *a, LLVMValueRef value);
+LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a);
+void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef value);
 #endif

@@ -1,0 +1,416 @@
+/* llvm_backend.c: the vtable of the CPU backend.  Layer: llvm.  May include: core, ir, device.
+ *
+ *   program --lower--> source (a copy of it) --compile--> object --load--> code --launch--> task
+ *
+ * There is one device. A stream is a queue of the pool of worker threads. */
+#include "llvm/llvm_backend.h"
+#include "llvm/compiler.h"
+#include "llvm/cost.h"
+#include "llvm/helpers.h"
+#include "llvm/loader.h"
+#include "llvm/machine.h"
+#include "llvm/symbols.h"
+#include "llvm/workers.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* Raised when the code made of a program changes. */
+enum { CODE_VERSION = 1 };
+
+typedef struct llvm_backend {
+    jitc_backend base;
+    jitc_llvm_library library;
+    jitc_llvm_compiler compiler;
+    jitc_symbols *symbols;
+    jitc_pool *pool;
+    jitc_target target;
+    unsigned native_bytes; /* of a vector register */
+} llvm_backend;
+
+typedef struct llvm_stream {
+    jitc_stream base;
+    jitc_queue *queue;
+} llvm_stream;
+
+struct jitc_source {
+    jitc_program program;
+    llvm_backend *backend;
+};
+
+/** One loading of a kernel. A kernel keeps the code it had before: a launch may be about to run it,
+ *  and there is at most one better compilation. */
+typedef struct loaded {
+    jitc_code code;
+    struct loaded *older;
+} loaded;
+
+typedef struct llvm_kernel {
+    jitc_kernel base;
+    _Atomic(jitc_task_function) function;
+    atomic_uint in_flight;
+    double ns_per_lane;
+    jitc_mutex lock; /* guards `newest` */
+    loaded *newest;
+} llvm_kernel;
+
+static llvm_backend *backend_of(jitc_backend *b) {
+    return (llvm_backend *) b;
+}
+static llvm_stream *stream_of(jitc_stream *s) {
+    return (llvm_stream *) s;
+}
+static llvm_kernel *kernel_of(jitc_kernel *k) {
+    return (llvm_kernel *) k;
+}
+
+/* Device and memory. */
+
+static jit_status device_count(jitc_backend *b, int *out) {
+    (void) b;
+    *out = 1;
+    return JIT_OK;
+}
+
+static jit_status target(jitc_backend *b, int device, const jitc_target **out) {
+    (void) device;
+    *out = &backend_of(b)->target;
+    return JIT_OK;
+}
+
+enum { HUGE_PAGE = 1 << 21 };
+
+/** Blocks of some pages' size come from mmap at a multiple of the large page, and ask for such pages:
+ *  random accesses gain 1.6 times. The parts before and after are given back. */
+static void *map_block(size_t bytes) {
+    size_t room = bytes + HUGE_PAGE;
+    char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (start == MAP_FAILED)
+        return NULL;
+    size_t before = (HUGE_PAGE - (uintptr_t) start % HUGE_PAGE) % HUGE_PAGE;
+    char *block = start + before;
+    size_t used = (bytes + 4095) & ~(size_t) 4095;
+    if (before)
+        munmap(start, before);
+    if (room - before > used)
+        munmap(block + used, room - before - used);
+    madvise(block, used, MADV_HUGEPAGE); /* a wish */
+    return block;
+}
+
+static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **out) {
+    (void) b, (void) device;
+    *out = bytes >= HUGE_PAGE ? map_block(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t) 255);
+    if (!*out)
+        return jitc_fail(JIT_OUT_OF_MEMORY, "llvm: no memory for %zu bytes", bytes);
+    return JIT_OK;
+}
+
+static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
+    (void) b, (void) device;
+    if (bytes >= HUGE_PAGE)
+        munmap(pointer, (bytes + 4095) & ~(size_t) 4095);
+    else
+        free(pointer);
+}
+
+/* Streams. */
+
+static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
+    llvm_stream *s;
+    TRY(jitc_calloc(1, sizeof *s, (void **) &s));
+    jit_status status = jitc_queue_create(backend_of(b)->pool, &s->queue);
+    if (status != JIT_OK) {
+        free(s);
+        return status;
+    }
+    s->base.backend = b;
+    s->base.device = device;
+    jitc_mutex_init(&s->base.lock);
+    *out = &s->base;
+    return JIT_OK;
+}
+
+static void stream_destroy(jitc_stream *s) {
+    jitc_queue_destroy(stream_of(s)->queue);
+    jitc_mutex_finish(&s->lock);
+    free(s);
+}
+
+static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args *a,
+                         uint64_t *number) {
+    llvm_kernel *kernel = kernel_of(k);
+    jitc_pool *pool = backend_of(s->backend)->pool;
+    jitc_add_relaxed(&k->work, a->lanes * k->operations);
+    jitc_task t = {.function = jitc_load_acquire(&kernel->function), /* pairs with add_code */
+                   .lanes = a->lanes,
+                   .block = jitc_cost_block(kernel->ns_per_lane, a->lanes, jitc_pool_threads(pool)),
+                   .cost_ns = kernel->ns_per_lane * (double) a->lanes,
+                   .params = a->params,
+                   .count = a->count,
+                   .in_flight = &kernel->in_flight};
+    return jitc_queue_launch(stream_of(s)->queue, &t, number);
+}
+
+/** A task: the bytes begin ... end-1 of a copy. params: to, from. */
+static void copy_range(uint64_t begin, uint64_t end, const uint64_t *params) {
+    memcpy((char *) (uintptr_t) params[0] + begin, (const char *) (uintptr_t) params[1] + begin,
+           end - begin);
+}
+
+static jit_status copy(jitc_stream *s, void *to, const void *from, size_t bytes, uint64_t *number) {
+    const uint64_t params[] = {(uintptr_t) to, (uintptr_t) from};
+    jitc_task t = {.function = copy_range,
+                   .lanes = bytes,
+                   .block = 1 << 18,
+                   .cost_ns = 0.1 * (double) bytes,
+                   .params = params,
+                   .count = 2};
+    return jitc_queue_launch(stream_of(s)->queue, &t, number);
+}
+
+/** Copy a source that may change soon: through a copy of it, which a call behind the task frees. */
+static jit_status copy_staged(jitc_stream *s, void *to, const void *from, size_t bytes,
+                              uint64_t *number) {
+    void *staged = malloc(bytes);
+    if (!staged)
+        return jitc_fail(JIT_OUT_OF_MEMORY, "llvm: no memory for %zu bytes", bytes);
+    memcpy(staged, from, bytes);
+    jit_status status = copy(s, to, staged, bytes, number);
+    if (status != JIT_OK) {
+        free(staged);
+        return status;
+    }
+    uint64_t freed = *number;
+    if (jitc_queue_call(stream_of(s)->queue, free, staged, &freed) != JIT_OK) {
+        jitc_queue_wait(stream_of(s)->queue, *number);
+        free(staged);
+        jitc_error ignored;
+        jitc_error_take(&ignored);
+    }
+    *number = freed;
+    return JIT_OK;
+}
+
+static jit_status upload(jitc_stream *s, void *to, const void *from, size_t bytes,
+                         uint64_t *number) {
+    jitc_queue *q = stream_of(s)->queue;
+    if (!bytes || !jitc_queue_done(q, jitc_load_relaxed(&s->queued)))
+        return copy_staged(s, to, from, bytes ? bytes : 1, number);
+    TRY(copy(s, to, from, bytes, number));
+    jitc_queue_wait(q, *number);
+    return JIT_OK;
+}
+
+static jit_status download(jitc_stream *s, void *to, const void *from, size_t bytes) {
+    jitc_queue_wait(stream_of(s)->queue, jitc_load_relaxed(&s->queued));
+    memcpy(to, from, bytes);
+    return JIT_OK;
+}
+
+static jit_status call(jitc_stream *s, void (*function)(void *), void *context, uint64_t *number) {
+    return jitc_queue_call(stream_of(s)->queue, function, context, number);
+}
+
+static jit_status stream_wait(jitc_stream *s, jitc_stream *other, uint64_t n) {
+    uint64_t number;
+    if (s == other)
+        return JIT_OK;
+    TRY(jitc_queue_wait_for(stream_of(s)->queue, stream_of(other)->queue, n, &number));
+    jitc_store_release(&s->queued, number); /* pairs with readers of the stream's last number */
+    return JIT_OK;
+}
+
+static bool done(jitc_stream *s, uint64_t n) {
+    return jitc_queue_done(stream_of(s)->queue, n);
+}
+
+static jit_status wait_for(jitc_stream *s, uint64_t n) {
+    jitc_queue_wait(stream_of(s)->queue, n);
+    return JIT_OK;
+}
+
+/* Kernels. */
+
+static jit_status lower(jitc_backend *b, int device, const jitc_program *p, jitc_source **out) {
+    jitc_source *s;
+    (void) device;
+    TRY(jitc_calloc(1, sizeof *s, (void **) &s));
+    s->backend = backend_of(b);
+    jit_status status = jitc_program_copy(p, &s->program);
+    if (status != JIT_OK) {
+        free(s);
+        return status;
+    }
+    *out = s;
+    return JIT_OK;
+}
+
+static jit_status compile(jitc_backend *b, jitc_source *s, int level, jitc_blob *out) {
+    return jitc_llvm_compile(&backend_of(b)->compiler, &s->program, level, out);
+}
+
+static char *source_print(jitc_source *s) {
+    return jitc_llvm_print(&s->backend->compiler, &s->program);
+}
+
+static void source_destroy(jitc_backend *b, jitc_source *s) {
+    (void) b;
+    if (!s)
+        return;
+    jitc_program_finish(&s->program);
+    free(s);
+}
+
+static void *find_symbol(void *context, const char *name) {
+    llvm_backend *b = context;
+    void *address = jitc_helper_find(name);
+    return address ? address : jitc_symbols_find(b->symbols, name);
+}
+
+/** Load code and let launches from now on run it. */
+static jit_status add_code(llvm_backend *b, llvm_kernel *k, const jitc_blob *object) {
+    loaded *l;
+    jitc_resolver resolver = {find_symbol, b};
+    TRY(jitc_calloc(1, sizeof *l, (void **) &l));
+    jit_status status = jitc_code_load(object, JITC_KERNEL_ENTRY, &resolver, &l->code);
+    if (status != JIT_OK) {
+        free(l);
+        return status;
+    }
+    jitc_task_function function;
+    memcpy(&function, &l->code.entry, sizeof function);
+    jitc_mutex_lock(&k->lock);
+    l->older = k->newest;
+    k->newest = l;
+    jitc_store_release(&k->function, function); /* pairs with the load in launch */
+    jitc_mutex_unlock(&k->lock);
+    return JIT_OK;
+}
+
+static jit_status load(jitc_backend *b, int device, const jitc_program *p, const jitc_blob *code,
+                       jitc_kernel **out) {
+    llvm_kernel *k;
+    (void) device;
+    TRY(jitc_calloc(1, sizeof *k, (void **) &k));
+    jitc_mutex_init(&k->lock);
+    k->base.operations = p->head.count;
+    k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
+    jit_status status = add_code(backend_of(b), k, code);
+    if (status != JIT_OK) {
+        jitc_mutex_finish(&k->lock);
+        free(k);
+        return status;
+    }
+    *out = &k->base;
+    return JIT_OK;
+}
+
+static jit_status reload(jitc_backend *b, jitc_kernel *k, const jitc_blob *code) {
+    return add_code(backend_of(b), kernel_of(k), code);
+}
+
+static void kernel_destroy(jitc_backend *b, jitc_kernel *base) {
+    llvm_kernel *k = kernel_of(base);
+    (void) b;
+    if (!k)
+        return;
+    while (jitc_load_acquire(&k->in_flight)) /* pairs with the end of a task in queue.c */
+        sched_yield();
+    while (k->newest) {
+        loaded *l = k->newest;
+        k->newest = l->older;
+        jitc_code_finish(&l->code);
+        free(l);
+    }
+    jitc_mutex_finish(&k->lock);
+    free(k);
+}
+
+/* The backend. */
+
+static void destroy(jitc_backend *base) {
+    llvm_backend *b = backend_of(base);
+    jitc_pool_destroy(b->pool);
+    jitc_symbols_destroy(b->symbols);
+    jitc_llvm_compiler_finish(&b->compiler);
+    jitc_llvm_library_finish(&b->library);
+    free(b);
+}
+
+static const jitc_backend slots = {
+    .id = JIT_LLVM,
+    .name = "llvm",
+    .host_memory = true,
+    .levels = 2,
+    .device_count = device_count,
+    .target = target,
+    .alloc = alloc_block,
+    .free = free_block,
+    .stream_create = stream_create,
+    .stream_destroy = stream_destroy,
+    .launch = launch,
+    .copy = copy,
+    .upload = upload,
+    .download = download,
+    .call = call,
+    .stream_wait = stream_wait,
+    .done = done,
+    .wait = wait_for,
+    .lower = lower,
+    .compile = compile,
+    .source_print = source_print,
+    .source_destroy = source_destroy,
+    .load = load,
+    .reload = reload,
+    .kernel_destroy = kernel_destroy,
+    .destroy = destroy,
+};
+
+/** Width of vectors in lanes: for all types, since LLVM splits and joins vectors well. */
+static unsigned lanes_of(jitc_isa isa) {
+    return isa >= JITC_ISA_V3 ? 16 : 8;
+}
+
+static void describe(llvm_backend *b, jitc_isa isa) {
+    snprintf(b->target.text, sizeof b->target.text, "llvm %d %s %u %.70s %.60s", CODE_VERSION,
+             jitc_machine_isa_name(isa), lanes_of(isa), b->library.fingerprint,
+             jitc_symbols_describe(b->symbols));
+    b->target.lanes = lanes_of(isa);
+    b->native_bytes = isa == JITC_ISA_V4 ? 64 : isa == JITC_ISA_V3 ? 32 : 16;
+}
+
+static jit_status init_parts(llvm_backend *b, const jitc_options *o, jitc_isa isa) {
+    jit_status status;
+    int cores = jitc_machine_cores();
+    int64_t threads = o->num_threads > 0 ? o->num_threads : cores;
+    threads = threads > 1024 ? 1024 : threads;
+    TRY(jitc_symbols_create(&b->symbols));
+    TRY_GOTO(jitc_llvm_library_init(&b->library, o->llvm_library), symbols);
+    int spin = o->spin_us < 0 ? 0 : o->spin_us > 1000000 ? 1000000 : (int) o->spin_us;
+    TRY_GOTO(jitc_pool_create((int) threads, spin, &b->pool), library);
+    jitc_llvm_compiler_init(&b->compiler, &b->library, isa, lanes_of(isa), cores);
+    describe(b, isa);
+    return JIT_OK;
+library:
+    jitc_llvm_library_finish(&b->library);
+symbols:
+    jitc_symbols_destroy(b->symbols);
+    return status;
+}
+
+jit_status jitc_llvm_backend_create(const jitc_options *o, jitc_backend **out) {
+    llvm_backend *b;
+    jitc_isa isa;
+    TRY(jitc_machine_isa(o->llvm_isa, &isa));
+    TRY(jitc_calloc(1, sizeof *b, (void **) &b));
+    b->base = slots;
+    jit_status status = init_parts(b, o, isa);
+    if (status != JIT_OK) {
+        free(b);
+        return status;
+    }
+    *out = &b->base;
+    return JIT_OK;
+}

@@ -1,0 +1,117 @@
+/* machine.c: what the processor and the system offer.  Layer: llvm.  May include: core, ir. */
+#include "llvm/machine.h"
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const names[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+
+const char *jitc_machine_isa_name(jitc_isa isa) {
+    return names[isa];
+}
+
+#define HAS(feature) (__builtin_cpu_supports(feature) != 0)
+static bool has_v2(void) {
+    return HAS("sse3") && HAS("ssse3") && HAS("sse4.1") && HAS("sse4.2") && HAS("popcnt");
+}
+/** F16C, MOVBE and LZCNT came with AVX2, FMA and BMI on every processor; not all compilers know
+ *  their names here. */
+static bool has_v3(void) {
+    return has_v2() && HAS("avx") && HAS("avx2") && HAS("fma") && HAS("bmi") && HAS("bmi2");
+}
+static bool has_v4(void) {
+    return has_v3() && HAS("avx512f") && HAS("avx512bw") && HAS("avx512cd") && HAS("avx512dq") &&
+           HAS("avx512vl");
+}
+#undef HAS
+
+jit_status jitc_machine_isa(const char *wanted, jitc_isa *out) {
+    __builtin_cpu_init();
+    jitc_isa best = has_v4()   ? JITC_ISA_V4
+                    : has_v3() ? JITC_ISA_V3
+                    : has_v2() ? JITC_ISA_V2
+                               : JITC_ISA_V1;
+    *out = best;
+    if (!*wanted)
+        return JIT_OK;
+    for (int i = JITC_ISA_V1; i <= JITC_ISA_V4; i++) {
+        if (strcmp(wanted, names[i]) != 0)
+            continue;
+        if (i > (int) best)
+            return jitc_fail(JIT_UNAVAILABLE, "llvm: the processor is no %s, only %s", wanted,
+                             names[best]);
+        *out = (jitc_isa) i;
+        return JIT_OK;
+    }
+    return jitc_fail(JIT_INVALID_ARGUMENT, "llvm_isa: '%.40s' is none of %s, -v2, -v3, -v4", wanted,
+                     names[0]);
+}
+
+static int affinity(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a cpu_set_t holds */
+    return n > 0 ? (int) n : 1;
+}
+
+/** Numbers from a file; how many were read. */
+static int read_numbers(const char *path, const char *format, long long *a, long long *b) {
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return 0;
+    int n = fscanf(f, format, a, b); /* NOLINT(cert-err34-c): kernel files, and 0 is no quota */
+    fclose(f);
+    return n;
+}
+
+/** Processors of a quota; 0: none. */
+static int quota_of(long long quota, long long period) {
+    if (quota <= 0 || period <= 0)
+        return 0;
+    long long n = (quota + period - 1) / period;
+    return n < 1 << 16 ? (int) n : 0;
+}
+
+/** Version 2 of control groups: the group's own file and those of all groups above. */
+static int quota_v2(void) {
+    char line[512], path[600];
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    int least = 0;
+    bool found = f && fgets(line, sizeof line, f) && strncmp(line, "0::", 3) == 0;
+    if (f)
+        fclose(f);
+    if (!found)
+        return 0;
+    char *group = line + 3;
+    group[strcspn(group, "\n")] = 0;
+    for (;;) {
+        long long quota = 0, period = 0;
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
+        if (read_numbers(path, "%lld %lld", &quota, &period) == 2) { /* "max" is no number */
+            int n = quota_of(quota, period);
+            least = n && (!least || n < least) ? n : least;
+        }
+        char *slash = strrchr(group, '/');
+        if (!slash)
+            return least;
+        *slash = 0;
+    }
+}
+
+static int quota_v1(void) {
+    long long quota = 0, period = 0, unused = 0;
+    if (read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_quota_us", "%lld", &quota, &unused) < 1 ||
+        read_numbers("/sys/fs/cgroup/cpu/cpu.cfs_period_us", "%lld", &period, &unused) < 1)
+        return 0;
+    return quota_of(quota, period);
+}
+
+int jitc_machine_cores(void) {
+    int cores = affinity(), quota = quota_v2();
+    if (!quota)
+        quota = quota_v1();
+    return quota && quota < cores ? quota : cores;
+}
