@@ -47,11 +47,3 @@ const jitc_op_info jitc_ops[JITC_OP_COUNT] = {
                         props},
 #include "ir/ops.def"
 };
-
-const char *jit_dtype_name(jit_dtype type) {
-    return jitc_dtype_valid((int) type) ? jitc_dtypes[type].name : "?";
-}
-
-size_t jit_dtype_size(jit_dtype type) {
-    return jitc_dtype_valid((int) type) ? jitc_dtypes[type].bytes : 0;
-}
