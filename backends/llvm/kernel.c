@@ -309,16 +309,19 @@ static bool has_effect_by_index(const jitc_program *p) {
     return false;
 }
 
-static void emit_plain(builder *k, LLVMBasicBlockRef entry, LLVMBasicBlockRef exit) {
-    LLVMBasicBlockRef block = new_block(k, "main");
+/* Both return the block in which the function ends; blocks lie in the order in which they are made. */
+
+static LLVMBasicBlockRef emit_plain(builder *k, LLVMBasicBlockRef entry) {
+    LLVMBasicBlockRef block = new_block(k, "main"), exit = new_block(k, "exit");
     k->e.api->LLVMBuildBr(k->e.b, block);
     emit_loop(k, block, entry, exit, (LLVMValueRef[]){k->begin, k->end}, false);
+    return exit;
 }
 
-static void emit_with_tail(builder *k, LLVMBasicBlockRef entry, LLVMBasicBlockRef exit) {
+static LLVMBasicBlockRef emit_with_tail(builder *k, LLVMBasicBlockRef entry) {
     const jitc_llvm *api = k->e.api;
     LLVMBasicBlockRef block = new_block(k, "main"), check = new_block(k, "check");
-    LLVMBasicBlockRef last = new_block(k, "tail");
+    LLVMBasicBlockRef last = new_block(k, "tail"), exit = new_block(k, "exit");
     LLVMValueRef count = jitc_emit_bin(&k->e, LLVMSub, k->end, k->begin);
     LLVMValueRef whole = constant(k, ~(uint64_t) (k->unroll * k->e.lanes - 1));
     LLVMValueRef full =
@@ -330,11 +333,12 @@ static void emit_with_tail(builder *k, LLVMBasicBlockRef entry, LLVMBasicBlockRe
     api->LLVMBuildCondBr(k->e.b, jitc_emit_icmp(&k->e, LLVMIntULT, full, k->end), last, exit);
     k->unroll = 1;
     emit_loop(k, last, check, exit, (LLVMValueRef[]){full, k->end}, true);
+    return exit;
 }
 
 static void emit_function(builder *k) {
     const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef entry = new_block(k, "entry"), exit = new_block(k, "exit");
+    LLVMBasicBlockRef entry = new_block(k, "entry"), exit;
     uint32_t flags = k->p->head.flags;
     api->LLVMPositionBuilderAtEnd(k->e.b, entry);
     load_parameters(k);
@@ -342,9 +346,9 @@ static void emit_function(builder *k) {
     entry = api->LLVMGetInsertBlock(k->e.b); /* a bounds check ends a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
     if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
-        emit_with_tail(k, entry, exit);
+        exit = emit_with_tail(k, entry);
     else
-        emit_plain(k, entry, exit);
+        exit = emit_plain(k, entry);
     api->LLVMPositionBuilderAtEnd(k->e.b, exit);
     api->LLVMBuildRetVoid(k->e.b);
 }
