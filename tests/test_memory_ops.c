@@ -341,6 +341,8 @@ Test(scatter, keeps_the_order_of_reads_and_writes) {
     for (uint64_t i = 0; i < 100; ++i) {
         old[i] = 1000 + i;
         places[i] = 99 - i;
+    }
+    for (uint64_t i = 0; i < 100; ++i) {
         values_add(&want_new, old[99 - i]);
         values_add(&want_sum, old[i] + old[99 - i]);
         values_add(&want_last, i < 50 ? old[99 - i] : 5);
