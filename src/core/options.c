@@ -71,9 +71,11 @@ static bool parse_int(const char *text, int64_t *out) {
     errno = 0;
     long long value = strtoll(text, &end, 10);
     int bits = suffix_bits(end);
-    if (errno || end == text || bits < 0)
+    if (errno || end == text || bits < 0 ||
+        __builtin_mul_overflow(value, (long long) 1 << bits, &value))
         return false;
-    return !__builtin_mul_overflow(value, (long long) 1 << bits, out);
+    *out = value;
+    return true;
 }
 
 /* Set an option; false, and nothing changed, if the text is no value of its kind. */

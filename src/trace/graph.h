@@ -35,7 +35,7 @@ enum {                         /* jitc_node.flags */
        JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
        JITC_NODE_LABELED = 32, /* has a label, in a side table */
        JITC_NODE_TARGET = 64   /* schedule's: has to be in memory */
-       /* 128 is private to trace */
+                               /* 128 is private to trace */
 };
 
 typedef struct jitc_node {

@@ -26,8 +26,8 @@ static jitc_key leaf_key(jitc_op op, jit_backend b, int device, jit_dtype t, uin
 uint32_t jitc_record_literal(jitc_graph *g, const jitc_call *place, jit_dtype t, uint64_t bits) {
     jitc_key k = leaf_key(JITC_OP_literal, place->backend, place->device, t, place->size);
     k.bits = bits;
-    uint32_t i = jitc_number(g, &k);
-    if (i && jitc_literal_special(t, bits))
+    uint32_t i = jitc_number_leaf(g, &k);
+    if (i && jitc_node_dead(jitc_node_at(g, i)) && jitc_literal_special(t, bits)) /* it is new */
         jitc_node_at(g, i)->flags |= JITC_NODE_SPECIAL;
     return i;
 }
@@ -50,7 +50,7 @@ jit_var jitc_trace_counter(jitc_graph *g, jit_backend b, int device, uint64_t si
         return 0;
     jitc_key k = leaf_key(JITC_OP_counter, b, device, t, size);
     jitc_lock_graph(g);
-    return jitc_record_finish(g, jitc_number(g, &k));
+    return jitc_record_finish(g, jitc_number_leaf(g, &k));
 }
 
 /* Not value-numbered: two arrays in memory are two variables. */

@@ -19,8 +19,8 @@ static uint64_t mix(uint64_t a, uint64_t b) {
 static uint32_t hash_key(const jitc_key *k) {
     uint32_t low = k->a < k->b ? k->a : k->b, high = k->a < k->b ? k->b : k->a;
     uint64_t operands = low | (uint64_t) high << 32;
-    uint64_t rest = k->cold ? mix(k->bits ^ 0xD6E8FEB86659FD93, k->c ^ 0xA0761D6478BD642Fu) : 0;
-    uint64_t h = mix(operands ^ 0x9E3779B97F4A7C15 ^ rest, k->head ^ 0xE7037ED1A0B428DB);
+    uint64_t cold = k->cold ? k->bits * 0xD6E8FEB86659FD93 ^ k->c * 0xA0761D6478BD642F : 0;
+    uint64_t h = mix(operands ^ cold ^ 0x9E3779B97F4A7C15, k->head ^ 0xE7037ED1A0B428DB);
     return (uint32_t) (h ^ h >> 32);
 }
 
@@ -39,11 +39,10 @@ static jitc_key key_of(const jitc_graph *g, uint32_t i) {
     return k;
 }
 
-static uint32_t find_in_table(const jitc_graph *g, const jitc_key *k) {
+static uint32_t find_in_table(const jitc_graph *g, const jitc_key *k, uint32_t hash) {
     const jitc_table *t = &g->p->table;
     if (!t->entries)
         return 0;
-    uint32_t hash = hash_key(k);
     for (uint32_t at = hash & t->mask; t->entries[at]; at = (at + 1) & t->mask) {
         uint32_t i = (uint32_t) t->entries[at];
         if (t->entries[at] >> 32 == hash && jitc_key_equals(g, k, jitc_node_at(g, i), i))
@@ -151,7 +150,7 @@ uint32_t jitc_number_find(jitc_graph *g, const jitc_key *k, uint32_t *home) {
         return found;
     }
     *home = 0;
-    return find_in_table(g, k);
+    return find_in_table(g, k, hash_key(k));
 }
 
 void jitc_number_remove(jitc_graph *g, uint32_t i) {
@@ -172,7 +171,12 @@ void jitc_number_remove(jitc_graph *g, uint32_t i) {
     jitc_node_set_next(before, jitc_node_next(n));
 }
 
-NOINLINE uint32_t jitc_number(jitc_graph *g, const jitc_key *k) {
-    uint32_t home, i = jitc_number_find_fast(g, k, &home);
-    return i ? i : jitc_number_insert(g, k, home);
+uint32_t jitc_number_leaf(jitc_graph *g, const jitc_key *k) {
+    uint32_t hash = hash_key(k), i = find_in_table(g, k, hash);
+    if (i)
+        return i;
+    i = jitc_node_new(g, k, JITC_NODE_TABLED);
+    if (i)
+        jitc_table_insert(&g->p->table, hash, i);
+    return i;
 }

@@ -98,8 +98,8 @@ uint32_t jitc_number_find(jitc_graph *g, const jitc_key *k, uint32_t *home);
 void jitc_number_tabled(jitc_graph *g, uint32_t i);
 /** Node i is not found any more. */
 void jitc_number_remove(jitc_graph *g, uint32_t i);
-/** The node that equals the key, or a new one; 0 after jitc_fail(). */
-uint32_t jitc_number(jitc_graph *g, const jitc_key *k);
+/** The leaf that equals the key, or a new one; 0 after jitc_fail(). */
+uint32_t jitc_number_leaf(jitc_graph *g, const jitc_key *k);
 
 /* record.c */
 enum { JITC_MAX_OPERANDS = 4 };
@@ -121,6 +121,8 @@ uint32_t jitc_record_literal(jitc_graph *g, const jitc_call *place, jit_dtype t,
 /* simplify.c */
 /** Does the value of a literal matter to jitc_simplify()? Any thread. */
 bool jitc_literal_special(jit_dtype t, uint64_t bits);
+/** Can jitc_simplify() do anything about op(inner(x))? Any thread. */
+bool jitc_may_simplify_unary(jitc_op op, jitc_op inner);
 /** If something simpler gives the same bits: true, and its index in *out, 0 after jitc_fail(). */
 bool jitc_simplify(jitc_graph *g, const jitc_call *call, uint32_t *out);
 /** Is the operand a literal with value 1, 0? */
@@ -203,7 +205,9 @@ INLINE uint32_t jitc_number_find_fast(jitc_graph *g, const jitc_key *k, uint32_t
             return 0;
         }
     }
-    return jitc_number_find(g, k, home);
+    jitc_key copy =
+        *k; /* so that the caller's key, whose address stays here, can be in registers */
+    return jitc_number_find(g, &copy, home);
 }
 
 INLINE uint32_t jitc_slot_take(jitc_graph *g) {
@@ -215,7 +219,8 @@ INLINE uint32_t jitc_slot_take(jitc_graph *g) {
     return p->word_index * 64 + (uint32_t) __builtin_ctzll(word);
 }
 
-INLINE uint32_t jitc_number_insert(jitc_graph *g, const jitc_key *k, uint32_t home) {
+/* A node for the key, which nobody finds yet; 0 after jitc_fail(). */
+INLINE uint32_t jitc_node_new(jitc_graph *g, const jitc_key *k, uint8_t flags) {
     uint32_t i = jitc_slot_take(g);
     if (unlikely(!i))
         return 0;
@@ -225,11 +230,11 @@ INLINE uint32_t jitc_number_insert(jitc_graph *g, const jitc_key *k, uint32_t ho
     n->size_low = (uint32_t) k->head;
     n->op = (uint8_t) (k->head >> 32);
     n->kind = (uint8_t) (k->head >> 40);
-    n->flags = home == k->a ? 0 : JITC_NODE_SIDE;
+    n->flags = flags;
     n->size_high = (uint8_t) (k->head >> 56);
     n->external = n->internal = 0;
     n->users_generation &= ~(uint32_t) JITC_INDEX_MASK;
-    uint32_t device = (uint32_t) k->device << JITC_INDEX_BITS;
+    n->next_device = (uint32_t) k->device << JITC_INDEX_BITS;
     jitc_node_at(g, k->a)->internal++;
     jitc_node_at(g, k->b)->internal++;
     if (unlikely(k->cold)) {
@@ -238,15 +243,21 @@ INLINE uint32_t jitc_number_insert(jitc_graph *g, const jitc_key *k, uint32_t ho
         if (k->c)
             jitc_node_at(g, k->c)->internal++;
     }
+    g->p->live++;
+    return i;
+}
+
+INLINE uint32_t jitc_number_insert(jitc_graph *g, const jitc_key *k, uint32_t home) {
+    uint32_t i = jitc_node_new(g, k, home == k->a ? 0 : JITC_NODE_SIDE);
+    if (unlikely(!i))
+        return 0;
     if (likely(home)) {
         jitc_node *at = jitc_node_at(g, home);
-        n->next_device = jitc_node_users(at) | device;
+        jitc_node_set_next(jitc_node_at(g, i), jitc_node_users(at));
         jitc_node_set_users(at, i);
     } else {
-        n->next_device = device;
         jitc_number_tabled(g, i);
     }
-    g->p->live++;
     return i;
 }
 

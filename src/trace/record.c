@@ -111,6 +111,11 @@ static jit_status broadcast(const jitc_call *call, uint32_t first, uint64_t *out
 
 /* ---- from a checked call to a node ---- */
 
+INLINE uint32_t find_or_insert(jitc_graph *g, const jitc_key *k) {
+    uint32_t home, i = jitc_number_find_fast(g, k, &home);
+    return i ? i : jitc_number_insert(g, k, home);
+}
+
 NOINLINE uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call) {
     unsigned kind = (unsigned) call->result | (unsigned) call->backend << 4;
     jitc_key k = {.head = jitc_head(call->op, kind, call->size),
@@ -120,7 +125,7 @@ NOINLINE uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call) {
                   .commutes = jitc_ops[call->op].props & JITC_COMMUTES,
                   .cold = call->count > 2,
                   .device = (uint8_t) call->device};
-    return jitc_number(g, &k);
+    return find_or_insert(g, &k);
 }
 
 static uint32_t simplify_or_node(jitc_graph *g, const jitc_call *call) {
@@ -149,8 +154,22 @@ static NOINLINE uint32_t record(jitc_graph *g, jitc_op op, uint32_t count, const
     return check_elementwise(g, &call, v) == JIT_OK ? simplify_or_node(g, &call) : 0;
 }
 
+INLINE unsigned result_kind(jitc_op op, const jitc_node *operand) {
+    return jitc_ops[op].result == JITC_RESULT_BOOL ? operand->kind & 0xf0u : operand->kind;
+}
+_Static_assert(JIT_bool == 0, "ORDER dtypes: the kind of a bool is its backend only");
+
 jit_var jitc_trace_unary(jitc_graph *g, jitc_op op, jit_var a) {
     jitc_lock_graph(g);
+    uint32_t i = a & JITC_INDEX_MASK;
+    const jitc_node *n = jitc_node_at(g, i);
+    if (likely(jitc_node_alive(n, a)) && jitc_op_accepts(op, jitc_node_type(n)) &&
+        !jitc_may_simplify_unary(op, n->op)) {
+        jitc_key k = {.head = jitc_head(op, result_kind(op, n), jitc_node_size(n)),
+                      .a = i,
+                      .device = (uint8_t) jitc_node_device(n)};
+        return jitc_record_finish(g, find_or_insert(g, &k));
+    }
     return jitc_record_finish(g, record(g, op, 1, &a));
 }
 
@@ -171,24 +190,17 @@ jit_var jitc_trace_binary(jitc_graph *g, jitc_op op, jit_var a, jit_var b) {
     uint64_t size = jitc_node_size(na), size_b = jitc_node_size(nb);
     if (likely(jitc_node_alive(na, a)) && likely(jitc_node_alive(nb, b)) &&
         likely(is_plain(op, na, nb)) && likely(size == size_b || size == 1 || size_b == 1)) {
-        const jitc_op_info *info = &jitc_ops[op];
-        unsigned kind = info->result == JITC_RESULT_BOOL ? na->kind & 0xf0u : na->kind;
-        jitc_key k = {.head = jitc_head(op, kind, size == 1 ? size_b : size),
+        jitc_key k = {.head = jitc_head(op, result_kind(op, na), size == 1 ? size_b : size),
                       .a = ia,
                       .b = ib,
-                      .commutes = info->props & JITC_COMMUTES,
+                      .commutes = jitc_ops[op].props & JITC_COMMUTES,
                       .device = (uint8_t) (na->next_device >> JITC_INDEX_BITS)};
-        uint32_t home;
-        i = jitc_number_find_fast(g, &k, &home);
-        if (!i)
-            i = jitc_number_insert(g, &k, home);
+        i = find_or_insert(g, &k);
     } else {
         i = record(g, op, 2, (jit_var[]) {a, b});
     }
     return jitc_record_finish(g, i);
 }
-_Static_assert(JIT_bool == 0, "ORDER dtypes: the kind of a bool is its backend only");
-
 jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_var c) {
     jitc_lock_graph(g);
     return jitc_record_finish(g, record(g, op, 3, (jit_var[]) {a, b, c}));

@@ -34,10 +34,10 @@ typedef struct same_rule {
     uint8_t op, classes, outcome;
 } same_rule;
 
-/* outer(inner(x)) is x (X), inner(x) or outer(x). */
+/* outer(inner(x)) is x, inner(x) or outer(x), for x of the given classes. */
 typedef enum nested { X, INNER_X, OUTER_X } nested;
 typedef struct nested_rule {
-    uint8_t outer, inner, outcome;
+    uint8_t outer, inner, classes, outcome;
 } nested_rule;
 
 #define INTEGERS JITC_DOMAIN_INTEGER
@@ -93,17 +93,27 @@ static const same_rule same_rules[] = {
 };
 
 static const nested_rule nested_rules[] = {
-    {OP(not), OP(not), X},           {OP(neg), OP(neg), X},
-    {OP(brev), OP(brev), X},         {OP(abs), OP(abs), INNER_X},
-    {OP(abs), OP(neg), OUTER_X},     {OP(floor), OP(floor), INNER_X},
-    {OP(floor), OP(ceil), INNER_X},  {OP(floor), OP(trunc), INNER_X},
-    {OP(floor), OP(round), INNER_X}, {OP(ceil), OP(floor), INNER_X},
-    {OP(ceil), OP(ceil), INNER_X},   {OP(ceil), OP(trunc), INNER_X},
-    {OP(ceil), OP(round), INNER_X},  {OP(trunc), OP(floor), INNER_X},
-    {OP(trunc), OP(ceil), INNER_X},  {OP(trunc), OP(trunc), INNER_X},
-    {OP(trunc), OP(round), INNER_X}, {OP(round), OP(floor), INNER_X},
-    {OP(round), OP(ceil), INNER_X},  {OP(round), OP(trunc), INNER_X},
-    {OP(round), OP(round), INNER_X},
+    {OP(not), OP(not), JITC_DOMAIN_BITS, X},
+    {OP(neg), OP(neg), JITC_DOMAIN_ARITH, X},
+    {OP(brev), OP(brev), INTEGERS, X},
+    {OP(abs), OP(abs), JITC_DOMAIN_ARITH, INNER_X},
+    {OP(abs), OP(neg), JITC_INT | JITC_FLOAT, OUTER_X},
+    {OP(floor), OP(floor), JITC_FLOAT, INNER_X},
+    {OP(floor), OP(ceil), JITC_FLOAT, INNER_X},
+    {OP(floor), OP(trunc), JITC_FLOAT, INNER_X},
+    {OP(floor), OP(round), JITC_FLOAT, INNER_X},
+    {OP(ceil), OP(floor), JITC_FLOAT, INNER_X},
+    {OP(ceil), OP(ceil), JITC_FLOAT, INNER_X},
+    {OP(ceil), OP(trunc), JITC_FLOAT, INNER_X},
+    {OP(ceil), OP(round), JITC_FLOAT, INNER_X},
+    {OP(trunc), OP(floor), JITC_FLOAT, INNER_X},
+    {OP(trunc), OP(ceil), JITC_FLOAT, INNER_X},
+    {OP(trunc), OP(trunc), JITC_FLOAT, INNER_X},
+    {OP(trunc), OP(round), JITC_FLOAT, INNER_X},
+    {OP(round), OP(floor), JITC_FLOAT, INNER_X},
+    {OP(round), OP(ceil), JITC_FLOAT, INNER_X},
+    {OP(round), OP(trunc), JITC_FLOAT, INNER_X},
+    {OP(round), OP(round), JITC_FLOAT, INNER_X},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -268,11 +278,22 @@ static bool simplify_binary(jitc_graph *g, const jitc_call *call, uint32_t *out)
 
 /* ---- unary and casts ---- */
 
+#define BIT(name) ((uint64_t) 1 << JITC_OP_##name)
+#define NESTING                                                                                    \
+    (BIT(not) | BIT(neg) | BIT(brev) | BIT(abs) | BIT(floor) | BIT(ceil) | BIT(trunc) | BIT(round))
+
+bool jitc_may_simplify_unary(jitc_op op, jitc_op inner) {
+    if (inner == JITC_OP_literal)
+        return true;
+    return inner < 64 && (uint64_t) 1 << inner & NESTING && op < 64 && (uint64_t) 1 << op & NESTING;
+}
+
 static bool simplify_unary(jitc_graph *g, const jitc_call *call, uint32_t *out) {
     const jitc_node *inner = call->node[0];
     for (size_t i = 0; i < COUNT(nested_rules); ++i) {
         const nested_rule *r = &nested_rules[i];
-        if (r->outer != call->op || r->inner != inner->op)
+        if (r->outer != call->op || r->inner != inner->op ||
+            !(r->classes & jitc_dtypes[call->type].cls))
             continue;
         if (r->outcome == INNER_X)
             return give(g, call, call->index[0], out);
