@@ -18,6 +18,9 @@
 
 /* The linker makes these two around the section in which Test() leaves its pointers. */
 extern struct criterion_test *__start_cr_tst[], *__stop_cr_tst[];
+/* ... and TestSuite(); a program need not have any. */
+extern struct criterion_suite *__start_cr_sts[] __attribute__((weak));
+extern struct criterion_suite *__stop_cr_sts[] __attribute__((weak));
 
 static struct criterion_test *current;
 static void *current_param;
@@ -35,7 +38,18 @@ void criterion_continue_test(void) {
 }
 void cri_asserts_passed_incr(void) {}
 
+/** What TestSuite() says of the current test's suite; NULL: nothing. */
+static const struct criterion_test_extra_data *suite_data(void) {
+    for (struct criterion_suite **s = __start_cr_sts; s < __stop_cr_sts; s++)
+        if (*s && strcmp((*s)->name, current->category) == 0)
+            return (*s)->data;
+    return NULL;
+}
+
 void criterion_internal_test_setup(void) {
+    const struct criterion_test_extra_data *suite = suite_data();
+    if (suite && suite->init)
+        suite->init();
     if (current->data->init)
         current->data->init();
 }
@@ -48,6 +62,9 @@ void criterion_internal_test_main(void (*function)(void)) {
 void criterion_internal_test_teardown(void) {
     if (current->data->fini)
         current->data->fini();
+    const struct criterion_test_extra_data *suite = suite_data();
+    if (suite && suite->fini)
+        suite->fini();
 }
 
 /** Is it chosen? ThreadSanitizer cannot follow a child that was forked beside other threads, so
