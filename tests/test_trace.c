@@ -126,9 +126,9 @@ Test(trace, sizes_reach_the_limit_and_not_beyond) {
         cr_assert_eq(info(data(JIT_i8, sizes[i])).size, sizes[i]);
     }
     FAILS(jitc_trace_counter(g, JIT_LLVM, 0, JITC_MAX_SIZE + 1), JIT_INVALID_ARGUMENT,
-          "new variable: 1099511627776 elements; at most 1099511627775 are possible");
+          "new variable: 1099511627777 elements; at most 1099511627776 are possible");
     FAILS(data(JIT_f32, UINT64_MAX), JIT_INVALID_ARGUMENT,
-          "new variable: 18446744073709551615 elements; at most 1099511627775 are possible");
+          "new variable: 18446744073709551615 elements; at most 1099511627776 are possible");
     FAILS(literal((jit_dtype) 13, 0, 1), JIT_INVALID_ARGUMENT,
           "new variable: 13 is no element type");
     FAILS(jitc_trace_counter(g, (jit_backend) 3, 0, 1), JIT_INVALID_ARGUMENT,

@@ -134,6 +134,9 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i) {
         jitc_graph_set_data_locked(g, s->node, s->buffer);
         unclaim_locked(g, s->node);
     }
+    /* What only these outputs needed goes now, not bit by bit: its memory is wanted by later
+     * groups. */
+    jitc_graph_reap_locked(g);
 }
 
 void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g, size_t first) {

@@ -306,6 +306,10 @@ void jitc_graph_destroy(jitc_graph *g) {
     free(g);
 }
 
+void jitc_graph_reap_locked(jitc_graph *g) {
+    jitc_reap(g, UINT32_MAX);
+}
+
 uint32_t jitc_graph_stamps_locked(jitc_graph *g) {
     jitc_reap(g, UINT32_MAX); /* the dead are linked through the stamps */
     if (g->stamp_base < UINT32_MAX - g->p->top)

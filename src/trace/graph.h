@@ -1,12 +1,14 @@
 /* graph.h: the graph of variables.  Layer: trace.  May include: core, ir, device.
  *
- * A node is 32 hot bytes and 16 cold ones, in separate arrays of one 2 MB chunk:
- *
- *   hot   a, b     operands (index; 0 none)         cold  value   literal: its bits; data:
- * jitc_buffer * size     elements, 40 bits                      c       third operand kind     type
- * | backend << 4                    stamp   of the last traversal, or the list of users    nodes
- * whose home operand this is               dead nodes next     the next in such a list external,
- * internal   reference counts: of handles, of nodes
+ * A node is 32 hot bytes and 16 cold ones, in separate arrays of one 2 MB chunk.
+ *   hot:  a, b                operands (index; 0 none)
+ *         size                elements: 32 low bits, 8 high ones, and one in kind, for 2^40
+ *         kind                type | backend << 4 | size >> 40 << 6
+ *         users, next         nodes whose home operand this is, and the next in such a list
+ *         external, internal  reference counts: of handles, of nodes
+ *   cold: value               literal: its bits; data: jitc_buffer *
+ *         c                   third operand
+ *         stamp               of the last traversal, or the list of dead nodes
  *
  * A handle is index | generation << 27; it is alive if the generation matches and external > 0.
  * Value numbering walks the users of the operand with the larger index (the home operand); an
@@ -25,17 +27,16 @@ enum {
     JITC_CHUNK_NODES = 1 << JITC_CHUNK_BITS,
     JITC_MAX_DEVICES = 32
 };
-#define JITC_MAX_SIZE (((uint64_t) 1 << 40) - 1) /* elements of one variable: 40 bits */
+#define JITC_MAX_SIZE ((uint64_t) 1 << 40) /* elements of one variable */
 
-enum {                         /* jitc_node.flags */
-       JITC_NODE_HUB = 1,      /* its users are not in its list */
-       JITC_NODE_TABLED = 2,   /* value-numbered in the table */
-       JITC_NODE_SIDE = 4,     /* home operand is b */
-       JITC_NODE_PENDING = 8,  /* waits to be reaped */
-       JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
-       JITC_NODE_LABELED = 32, /* has a label, in a side table */
-       JITC_NODE_TARGET = 64   /* schedule's: has to be in memory */
-                               /* 128 is private to trace */
+/* jitc_node.flags; 128 is private to trace. */
+enum {
+    JITC_NODE_HUB = 1,      /* its users are not in its list */
+    JITC_NODE_TABLED = 2,   /* value-numbered in the table */
+    JITC_NODE_SIDE = 4,     /* home operand is b */
+    JITC_NODE_PENDING = 8,  /* waits to be reaped */
+    JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
+    JITC_NODE_LABELED = 32  /* has a label, in a side table */
 };
 
 typedef struct jitc_node {
@@ -80,13 +81,13 @@ static inline jitc_buffer *jitc_node_buffer(const jitc_graph *g, uint32_t i) {
     return (jitc_buffer *) (uintptr_t) *jitc_node_value(g, i);
 }
 static inline uint64_t jitc_node_size(const jitc_node *n) {
-    return n->size_low | (uint64_t) n->size_high << 32;
+    return n->size_low | (uint64_t) n->size_high << 32 | (uint64_t) (n->kind & 64) << 34;
 }
 static inline jit_dtype jitc_node_type(const jitc_node *n) {
     return (jit_dtype) (n->kind & 15);
 }
 static inline jit_backend jitc_node_backend(const jitc_node *n) {
-    return (jit_backend) (n->kind >> 4);
+    return (jit_backend) (n->kind >> 4 & 3);
 }
 static inline int jitc_node_device(const jitc_node *n) {
     return (int) (n->next_device >> JITC_INDEX_BITS);
@@ -163,6 +164,8 @@ jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer 
  */
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);
 void jitc_graph_release_locked(jitc_graph *g, uint32_t i);
+/** Free all nodes that are dead; their buffers are given up when the graph is unlocked. */
+void jitc_graph_reap_locked(jitc_graph *g);
 /** Room for a traversal of all nodes: resets old stamps when the numbers run out; returns the base.
  */
 uint32_t jitc_graph_stamps_locked(jitc_graph *g);

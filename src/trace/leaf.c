@@ -60,12 +60,13 @@ static uint32_t insert_data(jitc_graph *g, jit_backend b, int device, jit_dtype 
         return 0;
     jitc_node *n = jitc_node_at(g, i);
     uint32_t generation = n->users_generation & ~(uint32_t) JITC_INDEX_MASK;
-    *n = (jitc_node) {.size_low = (uint32_t) size,
-                      .size_high = (uint8_t) (size >> 32),
-                      .op = JITC_OP_data,
-                      .kind = (uint8_t) ((unsigned) t | (unsigned) b << 4),
-                      .users_generation = generation,
-                      .next_device = (uint32_t) device << JITC_INDEX_BITS};
+    *n = (jitc_node) {
+        .size_low = (uint32_t) size,
+        .size_high = (uint8_t) (size >> 32),
+        .op = JITC_OP_data,
+        .kind = (uint8_t) ((unsigned) t | (unsigned) b << 4 | (unsigned) (size >> 40) << 6),
+        .users_generation = generation,
+        .next_device = (uint32_t) device << JITC_INDEX_BITS};
     *jitc_node_c(g, i) = 0;
     g->p->live++;
     return i;

@@ -82,6 +82,8 @@ void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer) 
     jitc_node_set_next(n, 0);
     *jitc_node_c(g, i) = 0;
     *jitc_node_value(g, i) = (uintptr_t) buffer;
+    if (buffer) /* a literal had no device */
+        n->next_device = (uint32_t) buffer->device->id << JITC_INDEX_BITS;
 }
 
 jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer) {

@@ -175,7 +175,8 @@ INLINE uint64_t jitc_node_head(const jitc_node *n) {
            JITC_HEAD_MASK;
 }
 INLINE uint64_t jitc_head(jitc_op op, unsigned kind, uint64_t size) {
-    return (uint32_t) size | (uint64_t) op << 32 | (uint64_t) kind << 40 | size >> 32 << 56;
+    return (uint32_t) size | (uint64_t) op << 32 | (uint64_t) (kind & 63) << 40 | size >> 40 << 46 |
+           size >> 32 << 56;
 }
 
 INLINE bool jitc_key_equals(const jitc_graph *g, const jitc_key *k, const jitc_node *n,
