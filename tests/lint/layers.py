@@ -42,9 +42,9 @@ def symbols(build, name):
     objects = sorted((build / f"CMakeFiles/jitc_{name}.dir").rglob("*.o"))
     if not objects:
         sys.exit(f"layer '{name}' has no objects in {build}: build first")
-    for file in objects:
-        run = subprocess.run(["nm", file], capture_output=True, text=True, check=True)
-        for line in run.stdout.splitlines():
+    run = subprocess.run(["nm", *objects], capture_output=True, text=True, check=True)
+    for line in run.stdout.splitlines():
+        if line and not line.endswith(":"):  # the name of the file that comes
             yield tuple(line.split()[-2:])
 
 
