@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fit the polynomials of backends/llvm/math_inline.c and print backends/llvm/math_coefficients.h.
+"""Fit the polynomials of the CPU math functions and print backends/llvm/math_coefficients.h.
 
     pip install mpmath; tools/math_fit.py > backends/llvm/math_coefficients.h
 
@@ -61,9 +61,9 @@ def table(name, comment, function, edges, degree):
     columns = [[r[k] for r in rows] for k in range(degree, 0, -1)]
     columns += [[r[0] - h for r, h in zip(rows, high)], high]
     print(f"/* {comment} */")
-    print(f"static const float {name}_MIDDLE[16] = {{\n{wrap([number(m, True) for m in middle])}}};")
+    print(f"static const double {name}_MIDDLE[16] = {{\n{wrap([number(m, True) for m in middle])}}};")
     body = ",\n".join("    {\n" + wrap([number(v, True) for v in c], " " * 8) + "}" for c in columns)
-    print(f"static const float {name}[{len(columns)}][16] = {{\n{body}}};")
+    print(f"static const double {name}[{len(columns)}][16] = {{\n{body}}};")
 
 
 def half_octaves():
@@ -83,7 +83,7 @@ HALF = mpf("0.505")
 QUARTER = (pi / 4 * mpf("1.02")) ** 2
 THIRD = (LN2 * HALF) ** 2
 
-print("""/* math_coefficients.h: polynomials of math_inline.c, lowest power first.
+print("""/* math_coefficients.h: polynomials of the math functions, lowest power first.
  * Layer: llvm.  May include: nothing.
  *
  * Printed by tools/math_fit.py; change that instead. Arrays named _F32 hold numbers that are exact in
@@ -91,10 +91,17 @@ print("""/* math_coefficients.h: polynomials of math_inline.c, lowest power firs
 #ifndef JITC_LLVM_MATH_COEFFICIENTS_H
 #define JITC_LLVM_MATH_COEFFICIENTS_H
 """)
-array("EXP_F32", "(e^t - 1 - t) / t^2", fit(near_zero(lambda t: (expm1(t) - t) / t**2, mpf(1) / 2), -LN2 * HALF, LN2 * HALF, 5), True)
+array("EXP_F32", "(e^t - 1) / t", [mpf(1)] + fit(near_zero(lambda t: (expm1(t) - t) / t**2, mpf(1) / 2), -LN2 * HALF, LN2 * HALF, 5), True)
 array("EXP2_F32", "(2^t - 1) / t", fit(near_zero(lambda t: expm1(t * LN2) / t, LN2), -HALF, HALF, 6), True)
 L10 = log(mpf(10))
 array("EXP10_F32", "(10^t - 1) / t", fit(near_zero(lambda t: expm1(t * L10) / t, L10), -HALF * LN2 / L10, HALF * LN2 / L10, 6), True)
+array("LN2_F32", "log(2) in parts of 10, 24 bits: a power of two times the first is exact", parts(LN2, [10, 24]), True)
+array("LN2_EXP_F32", "log(2) in parts of 16, 24 bits", parts(LN2, [16, 24]), True)
+array("LOG10_2_F32", "log10(2) in parts of 16, 24 bits", parts(LN2 / L10, [16, 24]), True)
+array("LOG10_2_LOG_F32", "log10(2) in parts of 10, 24 bits", parts(LN2 / L10, [10, 24]), True)
+array("LOG2_E_F32", "log2(e) in two parts", parts(1 / LN2, [24, 24]), True)
+array("LOG10_E_F32", "log10(e) in two parts", parts(1 / L10, [24, 24]), True)
+array("LN2_F64", "log(2) in parts of 42, 53 bits", parts(LN2, [42, 53]), False)
 array("LOG_F32", "(log(1 + t) - t + t^2 / 2) / t^3", fit(near_zero(lambda t: (log1p(t) - t + t * t / 2) / t**3, mpf(1) / 3), LOG_LOW, LOG_HIGH, 8), True)
 array("SIN_F32", "(sin(r) / r - 1) / r^2 in t = r^2", fit(near_zero(lambda t: (sin(sqrt(t)) / sqrt(t) - 1) / t, -mpf(1) / 6), mpf(0), QUARTER, 3), True)
 array("COS_F32", "(cos(r) - 1 + r^2 / 2) / r^4 in t = r^2", fit(near_zero(lambda t: (cos(sqrt(t)) - 1 + t / 2) / t**2, mpf(1) / 24), mpf(0), QUARTER, 3), True)
@@ -109,7 +116,5 @@ array("COSH_WIDE", "cosh(r) in t = r^2", fit(lambda t: cosh(sqrt(t)), mpf(0), TH
 array("LOG1P_WIDE", "log(1 + t) / t", fit(near_zero(lambda t: log1p(t) / t, mpf(1)), LOG_LOW, LOG_HIGH, 10), False)
 array("LOG2_POW", "log2(1 + t) / t, for pow, which multiplies the error by its exponent", fit(near_zero(lambda t: log1p(t) / t / LN2, 1 / LN2), LOG_LOW, LOG_HIGH, 13), False)
 array("EXP2_POW", "2^t", fit(lambda t: exp(t * LN2), -HALF, HALF, 6), False)
-array("SIN_WIDE", "(sin(r) / r - 1) / r^2 in t = r^2", fit(near_zero(lambda t: (sin(sqrt(t)) / sqrt(t) - 1) / t, -mpf(1) / 6), mpf(0), QUARTER, 4), False)
-array("COS_WIDE", "cos(r) in t = r^2", fit(lambda t: cos(sqrt(t)), mpf(0), QUARTER, 5), False)
-array("EXP_F64", "(e^t - 1 - t) / t^2", fit(near_zero(lambda t: (expm1(t) - t) / t**2, mpf(1) / 2), -LN2 * HALF, LN2 * HALF, 10), False)
+array("EXP_F64", "(e^t - 1) / t", [mpf(1)] + fit(near_zero(lambda t: (expm1(t) - t) / t**2, mpf(1) / 2), -LN2 * HALF, LN2 * HALF, 10), False)
 print("#endif")

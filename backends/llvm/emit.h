@@ -7,8 +7,8 @@
  *   iN, uN     <n x iN>
  *   f32, f64   <n x float>, <n x double>
  *   f16, bf16  <n x i16>: the bits; arithmetic is done on <n x float> (convert.h)
- * Only forms that were tried on every supported LLVM are emitted: a selection failure ends the process.
- * Nothing here folds constants by hand; the builder does. */
+ * Only forms that were tried on every supported LLVM are emitted: a selection failure ends the
+ * process. Nothing here folds constants by hand; the builder does. */
 #ifndef JITC_LLVM_EMIT_H
 #define JITC_LLVM_EMIT_H
 #include "ir/ir.h"
@@ -88,4 +88,7 @@ static inline LLVMValueRef jitc_emit_not(jitc_emit *e, LLVMValueRef v) {
 /** A math function (property INEXACT, form UNARY or BINARY) of f32 or f64 vectors, within 1 ULP:
  *  inlined, or a call of the vector library, or a loop over the lanes. math.c. */
 LLVMValueRef jitc_emit_math(jitc_emit *e, jitc_op op, jit_dtype type, const LLVMValueRef *args);
+/** How jitc_emit_math computes it: a name of math.def; NULL if it does not. For the documentation.
+ */
+const char *jitc_math_describe(jitc_op op, jit_dtype type, jitc_isa isa);
 #endif

@@ -1,0 +1,239 @@
+/* math_errors.c: measures the math functions of the CPU backend; prints the table of
+ * docs/math-errors.md.
+ *
+ *   math_errors                    the table: error of each function, time beside SLEEF's and
+ * libmvec's math_errors check [STRIDE]     every instruction set and level of code generation, as
+ * text; f32 in steps of STRIDE bit patterns (default 20011; 1 takes an hour) Arguments -l FILE (the
+ * LLVM library), -f NAME (only that function), -s (without SLEEF) come first. */
+#include "../tests/math_kernel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { CHUNK = 4096, RANDOM = 1 << 20, ROUNDS = 25 };
+
+typedef struct options {
+    const char *library, *only;
+    bool substitutes;
+    uint64_t stride;
+} options;
+
+typedef struct session {
+    options o;
+    const jitc_llvm *api;
+    jitc_symbols *symbols;
+    _Alignas(64) double a[CHUNK], b[CHUNK], r[CHUNK];
+} session;
+
+static void measure(session *s, const math_kernel *k, math_error *e) {
+    math_kernel_run(k, s->a, s->b, s->r, CHUNK);
+    math_error_add(e, &k->spec, s->a, s->b, s->r, CHUNK);
+}
+
+/** Every `stride`-th bit pattern of f32. */
+static void measure_patterns(session *s, const math_kernel *k, math_error *e) {
+    float *a = (void *) s->a;
+    size_t n = 0;
+    for (uint64_t bits = 0; bits < (uint64_t) 1 << 32; bits += s->o.stride) {
+        uint32_t low = (uint32_t) bits;
+        memcpy(&a[n++], &low, sizeof low);
+        if (n == CHUNK) {
+            measure(s, k, e);
+            n = 0;
+        }
+    }
+}
+
+static void measure_random(session *s, const math_kernel *k, size_t count, math_error *e) {
+    uint64_t seed = 88172645463325252;
+    for (size_t i = 0; i < count; i += CHUNK) {
+        math_random(&k->spec, &seed, s->a, s->b, CHUNK);
+        measure(s, k, e);
+    }
+}
+
+static void copy_element(jit_dtype type, void *to, size_t i, const void *from, size_t k) {
+    size_t bytes = jitc_dtypes[type].bytes;
+    memcpy((char *) to + i * bytes, (const char *) from + k * bytes, bytes);
+}
+
+static void measure_edges(session *s, const math_kernel *k, math_error *e) {
+    double edges[256];
+    jit_dtype type = k->spec.type;
+    size_t count = math_edges(type, edges, 256), n = 0;
+    for (size_t i = 0; i < count * count; i++) {
+        copy_element(type, s->a, n, edges, i / count);
+        copy_element(type, s->b, n, edges, i % count);
+        if (++n == CHUNK || i + 1 == count * count) {
+            measure(s, k, e);
+            n = 0;
+        }
+    }
+}
+
+static math_error measure_all(session *s, const math_kernel *k) {
+    math_error e = {0};
+    measure_edges(s, k, &e);
+    if (k->spec.type == JIT_f32 && jitc_ops[k->spec.op].arity == 1)
+        measure_patterns(s, k, &e);
+    measure_random(s, k, RANDOM, &e);
+    return e;
+}
+
+static double now(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double) t.tv_sec * 1e9 + (double) t.tv_nsec;
+}
+
+/** Arguments of ordinary size, in the function's domain. */
+static void fill_ordinary(session *s, const math_spec *spec) {
+    uint64_t seed = 88172645463325252;
+    const char *name = jitc_ops[spec->op].name;
+    bool inverse = !strcmp(name, "asin") || !strcmp(name, "acos");
+    bool positive = !strncmp(name, "log", 3) || !strcmp(name, "pow");
+    for (size_t i = 0; i < CHUNK; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        double u = (double) (seed >> 11) * 0x1p-53, x = inverse ? 2 * u - 1 : 8 * u - 4;
+        x = positive ? 8 * u + 0.01 : x;
+        double y = (double) (seed >> 40) * 0x1p-22 - 2;
+        if (spec->type == JIT_f64) {
+            s->a[i] = x;
+            s->b[i] = y;
+        } else {
+            ((float *) (void *) s->a)[i] = (float) x;
+            ((float *) (void *) s->b)[i] = (float) y;
+        }
+    }
+}
+
+/** ns per element, arguments and results in the first cache; the best of some rounds. */
+static double measure_time(session *s, const math_kernel *k) {
+    double best = 1e30;
+    fill_ordinary(s, &k->spec);
+    for (int round = 0; round < ROUNDS; round++) {
+        double start = now();
+        for (int i = 0; i < 8; i++)
+            math_kernel_run(k, s->a, s->b, s->r, CHUNK / 2);
+        double t = (now() - start) / (8 * CHUNK / 2);
+        best = t < best ? t : best;
+    }
+    return best;
+}
+
+static jit_status build(session *s, const math_spec *spec, math_kernel *k) {
+    jit_status status = math_kernel_create(s->api, s->symbols, spec, k);
+    if (status != JIT_OK) {
+        fprintf(stderr, "%s: %s\n", jitc_ops[spec->op].name, jit_error());
+        jit_error_clear();
+    }
+    return status;
+}
+
+static void print_where(const math_spec *s, const math_error *e) {
+    printf("%.9g", math_to_double(s->type, e->at[0]));
+    if (jitc_ops[s->op].arity == 2)
+        printf(", %.9g", math_to_double(s->type, e->at[1]));
+}
+
+/** The time of another library's function; a dash if there is none. */
+static void print_other(session *s, const math_spec *ours, const char *format, char type) {
+    char symbol[64];
+    const char *name = jitc_ops[ours->op].name, *suffix = ours->type == JIT_f32 ? "f" : "";
+    bool two = jitc_ops[ours->op].arity == 2;
+    math_spec spec = *ours;
+    math_kernel k;
+    spec.lanes = ours->type == JIT_f64 ? 8 : 16;
+    if (type)
+        snprintf(symbol, sizeof symbol, format, name, type, spec.lanes,
+                 ours->op == JITC_OP_hypot ? "05" : "10");
+    else
+        snprintf(symbol, sizeof symbol, format, spec.lanes, two ? "vv" : "v", name, suffix);
+    spec.symbol = symbol;
+    if (build(s, &spec, &k) != JIT_OK) {
+        printf(" – |");
+        return;
+    }
+    math_error e = measure_all(s, &k);
+    printf(e.ulp < 100 ? " %.2f / %.2f |" : " %.2f / wrong |", measure_time(s, &k), e.ulp);
+    math_kernel_finish(&k);
+}
+
+static void print_row(session *s, jitc_op op, jit_dtype type) {
+    math_spec spec = {op, type, JITC_ISA_V4, 2, 16, s->o.substitutes, NULL};
+    math_kernel k;
+    if (build(s, &spec, &k) != JIT_OK)
+        return;
+    math_error e = measure_all(s, &k);
+    printf("| %s | %s | %s | %.3f | ", jitc_ops[op].name, jitc_dtypes[type].name,
+           jitc_math_describe(op, type, JITC_ISA_V4), e.ulp);
+    print_where(&spec, &e);
+    printf(" | %.2f |", measure_time(s, &k));
+    math_kernel_finish(&k);
+    print_other(s, &spec, "Sleef_%s%c%u_u%savx512f", type == JIT_f64 ? 'd' : 'f');
+    print_other(s, &spec, "_ZGVeN%u%s_%s%s", 0);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void check(session *s, jitc_op op, jit_dtype type) {
+    for (jitc_isa isa = JITC_ISA_V1; isa <= math_host_isa(); isa++)
+        for (int level = 0; level <= 2; level += 2) {
+            math_spec spec = {op,  type, isa, level, isa <= JITC_ISA_V2 ? 4 : 16, s->o.substitutes,
+                              NULL};
+            math_kernel k;
+            if (build(s, &spec, &k) != JIT_OK)
+                continue;
+            math_error e = measure_all(s, &k);
+            printf("%-6s %s v%d O%d  %-24s %7.2f ns  %.4g ULP at ", jitc_ops[op].name,
+                   jitc_dtypes[type].name, isa + 1, level, jitc_math_describe(op, type, isa),
+                   measure_time(s, &k), e.ulp);
+            print_where(&spec, &e);
+            printf("%s\n", e.ulp > 1 ? "  ABOVE 1" : "");
+            fflush(stdout);
+            math_kernel_finish(&k);
+        }
+}
+
+static void for_each(session *s, void (*f)(session *, jitc_op, jit_dtype)) {
+    for (int t = 0; t < 2; t++)
+        for (int op = 0; op < JITC_OP_COUNT; op++)
+            if (jitc_math_describe((jitc_op) op, JIT_f32, JITC_ISA_V4) &&
+                (!s->o.only || !strcmp(s->o.only, jitc_ops[op].name)))
+                f(s, (jitc_op) op, t ? JIT_f64 : JIT_f32);
+}
+
+int main(int argc, char **argv) {
+    static session s;
+    static jitc_llvm_library library;
+    s.o.stride = 20011;
+    for (int c; (c = getopt(argc, argv, "l:f:s")) != -1;) {
+        if (c == 'l')
+            s.o.library = optarg;
+        else if (c == 'f')
+            s.o.only = optarg;
+        else if (c == 's')
+            s.o.substitutes = true;
+        else
+            return 2;
+    }
+    bool checking = optind < argc && !strcmp(argv[optind], "check");
+    if (checking && optind + 1 < argc)
+        s.o.stride = strtoull(argv[optind + 1], NULL, 10);
+    if (jitc_llvm_library_init(&library, s.o.library ? s.o.library : "") != JIT_OK ||
+        jitc_llvm_library_open(&library, &s.api) != JIT_OK ||
+        jitc_symbols_create(&s.symbols) != JIT_OK || s.o.stride == 0) {
+        fprintf(stderr, "%s\n", jit_error());
+        return 1;
+    }
+    if (!checking)
+        printf(
+            "| function | type | how | ULP | at | ns | SLEEF u10: ns / ULP | libmvec: ns / ULP |\n"
+            "|---|---|---|---|---|---|---|---|\n");
+    for_each(&s, checking ? check : print_row);
+    jitc_symbols_destroy(s.symbols);
+    jitc_llvm_library_finish(&library);
+    return 0;
+}
