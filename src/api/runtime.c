@@ -7,6 +7,7 @@ jit_runtime jitc_runtime = {
     .lock = {PTHREAD_MUTEX_INITIALIZER},
     .settle_lock = {PTHREAD_MUTEX_INITIALIZER},
     .settle = PTHREAD_COND_INITIALIZER,
+    .left = PTHREAD_COND_INITIALIZER,
 };
 
 jit_status jitc_api_not_started(const char *function) {
@@ -68,6 +69,8 @@ typedef struct remains {
 } remains;
 
 static void take_remains_locked(remains *r) REQUIRES(&jitc_runtime.lock) {
+    while (jitc_runtime.leaving)
+        jitc_cond_wait(&jitc_runtime.left, &jitc_runtime.lock);
     *r = (remains) {.graph = jitc_load_acquire(&jitc_runtime.graph), .cache = jitc_runtime.cache};
     jitc_store_release(&jitc_runtime.graph, NULL);
     jitc_runtime.cache = NULL;

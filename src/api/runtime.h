@@ -30,6 +30,8 @@ typedef struct jit_runtime {
     jitc_cache *cache;
     jitc_started started[JITC_BACKENDS];
     struct jitc_thread *threads;
+    int leaving;         /* threads that are ending and still use the graph ... */
+    pthread_cond_t left; /* ... and none does any more */
     jitc_counters counters;
     /* Evaluations that met a claimed node sleep until `settled` has moved. */
     jitc_mutex settle_lock;

@@ -44,10 +44,17 @@ static void free_record(jitc_thread *t) {
     free(t);
 }
 
+/* The lock is not held while the list is released: that may run user code. Until it is, a shutdown
+ * waits. */
 static void end_thread(void *p) {
     jitc_thread *t = p;
     jitc_mutex_lock(&jitc_runtime.lock);
+    ++jitc_runtime.leaving;
+    jitc_mutex_unlock(&jitc_runtime.lock);
     release_scheduled(t);
+    jitc_mutex_lock(&jitc_runtime.lock);
+    if (--jitc_runtime.leaving == 0)
+        pthread_cond_broadcast(&jitc_runtime.left);
     give_streams_locked(t);
     if (t->previous)
         t->previous->next = t->next;
