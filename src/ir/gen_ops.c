@@ -159,13 +159,45 @@ static void print_manual(void) {
     }
 }
 
+static const char options_start[] =
+    "# Options\n"
+    "\n"
+    "Generated from `src/core/options.def` by `gen_ops`: do not edit.\n"
+    "\n"
+    "Set an option by its name with `jit_set_option()`, or by an environment variable, which is "
+    "read "
+    "once,\n"
+    "when the library is first used (and ignored in a set-user-ID program). Numbers may end in K, "
+    "M "
+    "or G.\n"
+    "\n"
+    "| option | environment | default | meaning |\n"
+    "|---|---|---|---|\n";
+
+static void print_options(void) {
+    fputs(options_start, stdout);
+#define DEFAULT_BOOL(value) (value) ? "on" : "off"
+#define DEFAULT_INT(value)  #value
+#define DEFAULT_TEXT(value) *(value) ? (value) : "(empty)"
+#define OPTION(name, kind, value, environment, text)                                               \
+    printf("| `%s` | `%s` | %s | ", #name, environment, DEFAULT_##kind(value));                    \
+    print_cell(text);                                                                              \
+    puts(" |");
+#include "core/options.def"
+#undef DEFAULT_BOOL
+#undef DEFAULT_INT
+#undef DEFAULT_TEXT
+}
+
 int main(int argc, char **argv) {
     if (argc == 2 && strcmp(argv[1], "header") == 0)
         print_header();
     else if (argc == 2 && strcmp(argv[1], "manual") == 0)
         print_manual();
+    else if (argc == 2 && strcmp(argv[1], "options") == 0)
+        print_options();
     else {
-        fprintf(stderr, "usage: gen_ops header|manual\n");
+        fprintf(stderr, "usage: gen_ops header|manual|options\n");
         return 2;
     }
     return 0;

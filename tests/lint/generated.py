@@ -9,7 +9,7 @@ import sys
 
 root, tool = pathlib.Path(sys.argv[1]), sys.argv[2]
 bad = 0
-for what, name in {"header": "include/jit/ops.h", "manual": "docs/operations.md"}.items():
+for what, name in {"header": "include/jit/ops.h", "manual": "docs/operations.md", "options": "docs/options.md"}.items():
     new = subprocess.run([tool, what], capture_output=True, text=True, check=True).stdout
     old = (root / name).read_text()
     bad += new != old or not new
