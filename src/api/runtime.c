@@ -15,9 +15,12 @@ jit_status jitc_api_not_started(const char *function) {
 }
 
 static void read_options_locked(void) REQUIRES(&jitc_runtime.lock) {
-    if (!jitc_runtime.options_read)
-        jitc_options_init(&jitc_runtime.options);
+    if (jitc_runtime.options_read)
+        return;
+    jitc_options_init(&jitc_runtime.options);
     jitc_runtime.options_read = true;
+    if (jitc_runtime.options.log_level != JITC_LOG_WARN) /* jit_set_log() may have been first */
+        jitc_log_set_level((int) jitc_runtime.options.log_level);
 }
 
 static jit_status start_backend_locked(jit_backend id) REQUIRES(&jitc_runtime.lock) {
@@ -198,7 +201,10 @@ jit_status jit_set_option(const char *name, const char *value) {
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_set_option: name and value must not be NULL");
     jitc_mutex_lock(&jitc_runtime.lock);
     read_options_locked();
+    int64_t level = jitc_runtime.options.log_level;
     jit_status status = jitc_options_set(&jitc_runtime.options, name, value);
+    if (jitc_runtime.options.log_level != level)
+        jitc_log_set_level((int) jitc_runtime.options.log_level);
     jitc_mutex_unlock(&jitc_runtime.lock);
     return status;
 }

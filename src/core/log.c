@@ -20,6 +20,12 @@ void jitc_log_set(jitc_log_callback callback, void *context, int level) {
     jitc_mutex_unlock(&sink.lock);
 }
 
+void jitc_log_set_level(int level) {
+    jitc_mutex_lock(&sink.lock);
+    sink.level = level;
+    jitc_mutex_unlock(&sink.lock);
+}
+
 static const char *level_name(jitc_log_level level) {
     static const char *const name[] = {"error", "warning", "info", "debug"};
     return (unsigned) level <= JITC_LOG_DEBUG ? name[level] : "debug";

@@ -15,6 +15,8 @@ typedef void (*jitc_log_callback)(void *context, int level, const char *text);
 /** Give messages up to `level` to `callback`; NULL: to stderr. Any thread; the callback may be
  *  called from any thread and never under a lock of the library. */
 void jitc_log_set(jitc_log_callback callback, void *context, int level);
+/** Change the level only. */
+void jitc_log_set_level(int level);
 /** Write one message. Call it under no lock. */
 __attribute__((format(printf, 2, 3))) void jitc_log(jitc_log_level level, const char *format, ...);
 #endif
