@@ -1,6 +1,7 @@
 /* support.h: arrays of bits in and out of the public interface, with failures that say why. */
 #ifndef JITC_TESTS_SUPPORT_H
 #define JITC_TESTS_SUPPORT_H
+#include "ir/ir.h"
 #include <criterion/criterion.h>
 #include <jit/jit.h>
 
@@ -29,4 +30,6 @@ uint64_t *support_read(jit_var v, size_t n);
 jit_var support_guarded(jit_dtype t, const uint64_t *bits, size_t n, bool at_start);
 /** Mappings of support_guarded() that have not been released. */
 int support_guarded_alive(void);
+/** Call the public function of an operation by its number: forms UNARY, BINARY, TERNARY, SELECT. */
+jit_var support_apply(jitc_op op, const jit_var v[3]);
 #endif

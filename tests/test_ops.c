@@ -24,28 +24,6 @@ static void stop(void) {
 TestSuite(ops, .init = start, .fini = stop);
 TestSuite(casts, .init = start, .fini = stop);
 
-/** Call the public function of an operation. */
-static jit_var apply(jitc_op op, const jit_var v[3]) {
-    switch (op) {
-#define CALL_LEAF(name)
-#define CALL_CAST(name)
-#define CALL_MASKED(name)
-#define CALL_GATHER(name)
-#define CALL_SCATTER(name)
-#define CALL_PROGRAM(name)
-#define CALL_UNARY(name)                                                                           \
-    case JITC_OP_##name: return jit_##name(v[0]);
-#define CALL_BINARY(name)                                                                          \
-    case JITC_OP_##name: return jit_##name(v[0], v[1]);
-#define CALL_TERNARY(name)                                                                         \
-    case JITC_OP_##name: return jit_##name(v[0], v[1], v[2]);
-#define CALL_SELECT(name)   CALL_TERNARY(name)
-#define OP(name, form, ...) CALL_##form(name)
-#include "ir/ops.def"
-        default: return 0;
-    }
-}
-
 /** How the operands of a trial are given. */
 typedef enum layout { ARRAY, LITERAL, SCALAR, GUARDED } layout;
 static const char *const layout_names[] = {"array", "literal", "scalar", "guarded"};
@@ -85,7 +63,7 @@ static void record(trial *r) {
                 v[k] = support_guarded(operand_type(r, k), r->bits[k], r->size, false);
                 break;
         }
-    r->result = apply(r->op, v);
+    r->result = support_apply(r->op, v);
     cr_assert(r->result != 0, "jit_%s of %s: %s", jitc_ops[r->op].name, jitc_dtypes[r->type].name,
               jit_error());
     cr_assert_eq(jit_type(r->result), jitc_op_type(r->op, r->type));
@@ -270,7 +248,7 @@ static void check_same_operand(const combinations *c) {
         r.bits[k] = c->values.bits;
     if (c->op == JITC_OP_select)
         r.bits[0] = masks;
-    r.result = apply(c->op, (jit_var[3]) {mask, v, v});
+    r.result = support_apply(c->op, (jit_var[3]) {mask, v, v});
     ASSERT_VAR(r.result);
     verify(&r);
     free(masks);
@@ -302,8 +280,8 @@ static void check_op(jitc_op op) {
             continue;
         }
         jit_var v = support_literal(t, 1, 1);
-        cr_assert_eq(apply(op, (jit_var[3]) {v, v, v}), 0, "jit_%s takes %s", jitc_ops[op].name,
-                     jitc_dtypes[t].name);
+        cr_assert_eq(support_apply(op, (jit_var[3]) {v, v, v}), 0, "jit_%s takes %s",
+                     jitc_ops[op].name, jitc_dtypes[t].name);
         cr_assert_eq(jit_error_status(), JIT_TYPE_MISMATCH, "%s", jit_error());
         jit_error_clear();
         jit_unref(v);
