@@ -228,14 +228,15 @@ static size_t best_cut(const jitc_order *o, size_t first, size_t limit, uint64_t
     return best;
 }
 
-/* Values computed in list[first ... end-1] that later entries use become targets. */
+/* Values computed in list[first ... end-1] that later entries use go to memory. */
 static jit_status spill(jitc_plan *p, size_t first, size_t end, uint64_t lanes) {
     jitc_order *o = p->order;
+    uint32_t slot;
     for (size_t i = first; i < end; ++i) {
         const jitc_node *n = jitc_order_node(o, o->list[i]);
         bool pair = jitc_ops[n->op].form == JITC_FORM_MASKED;
         if (!pair && o->last[o->list[i]] >= end && can_spill(o, o->list[i], lanes))
-            TRY(add_target(p, o->list[i]));
+            TRY(jitc_plan_slot(p, o->list[i], true, &slot));
     }
     return JIT_OK;
 }
@@ -277,8 +278,33 @@ static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t 
     return o->list_count ? emit_parts(p, options, lanes) : JIT_OK;
 }
 
+/* Is the plan one kernel that is only too long? Values of one element, which would be computed
+ * again in each part, are what the stages are for. */
+static bool is_merely_long(const jitc_order *o) {
+    for (uint32_t i = 0; o->plain && i < o->count; ++i) {
+        const jitc_node *n = jitc_order_node(o, i);
+        if (!jitc_op_is_leaf(n->op) && jitc_node_size(n) != o->lanes)
+            return false;
+    }
+    return o->plain;
+}
+
+/* Cut the order as it stands. */
+static jit_status cut_plain(jitc_plan *p, const jitc_options *options) {
+    jitc_order *o = p->order;
+    TRY(jitc_grow((void **) &o->list, &o->list_capacity, o->count, sizeof *o->list));
+    o->list_count = o->count;
+    for (uint32_t i = 0; i < o->count; ++i) {
+        o->list[i] = i;
+        o->at[i].visited = 1;
+    }
+    return emit_parts(p, options, o->lanes);
+}
+
 jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {
     jitc_order *o = p->order;
+    if (is_merely_long(o))
+        return cut_plain(p, options);
     TRY(place_all(p));
     qsort_r(o->target, o->targets, sizeof *o->target, compare_targets, o);
     size_t targets = o->targets; /* spills add some, which are written by the kernel at hand */
