@@ -183,14 +183,21 @@ INLINE bool is_plain(jitc_op op, const jitc_node *a, const jitc_node *b) {
 _Static_assert(JITC_OP_literal == 0,
                "ORDER ops: is_plain() asks whether both operands are literals");
 
+/* Sizes are equal or 1, which broadcasts. */
+INLINE bool joins(uint64_t *size, uint64_t other) {
+    if (*size == 1)
+        *size = other;
+    return other == 1 || other == *size;
+}
+
 jit_var jitc_trace_binary(jitc_graph *g, jitc_op op, jit_var a, jit_var b) {
     jitc_lock_graph(g);
     uint32_t ia = a & JITC_INDEX_MASK, ib = b & JITC_INDEX_MASK, i;
     const jitc_node *na = jitc_node_at(g, ia), *nb = jitc_node_at(g, ib);
-    uint64_t size = jitc_node_size(na), size_b = jitc_node_size(nb);
+    uint64_t size = jitc_node_size(na);
     if (likely(jitc_node_alive(na, a)) && likely(jitc_node_alive(nb, b)) &&
-        likely(is_plain(op, na, nb)) && likely(size == size_b || size == 1 || size_b == 1)) {
-        jitc_key k = {.head = jitc_head(op, result_kind(op, na), size == 1 ? size_b : size),
+        likely(is_plain(op, na, nb)) && likely(joins(&size, jitc_node_size(nb)))) {
+        jitc_key k = {.head = jitc_head(op, result_kind(op, na), size),
                       .a = ia,
                       .b = ib,
                       .commutes = jitc_ops[op].props & JITC_COMMUTES,
@@ -201,9 +208,38 @@ jit_var jitc_trace_binary(jitc_graph *g, jitc_op op, jit_var a, jit_var b) {
     }
     return jitc_record_finish(g, i);
 }
+/* As is_plain(). `c` and `b` have the type of the result; `a` too, or it is a mask. */
+INLINE bool is_plain_ternary(jitc_op op, const jitc_node *a, const jitc_node *b,
+                             const jitc_node *c) {
+    unsigned kind_a = jitc_ops[op].form == JITC_FORM_SELECT ? b->kind & 0xf0u : b->kind;
+    uint32_t devices = (a->next_device ^ b->next_device) | (a->next_device ^ c->next_device);
+    return b != c && b->kind == c->kind && a->kind == kind_a &&
+           jitc_op_accepts(op, jitc_node_type(b)) &&
+           !((a->flags | b->flags | c->flags) & JITC_NODE_SPECIAL) &&
+           (a->op | b->op | c->op) != JITC_OP_literal && devices >> JITC_INDEX_BITS == 0;
+}
+
 jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_var c) {
     jitc_lock_graph(g);
-    return jitc_record_finish(g, record(g, op, 3, (jit_var[]) {a, b, c}));
+    uint32_t ia = a & JITC_INDEX_MASK, ib = b & JITC_INDEX_MASK, ic = c & JITC_INDEX_MASK, i;
+    const jitc_node *na = jitc_node_at(g, ia), *nb = jitc_node_at(g, ib);
+    const jitc_node *nc = jitc_node_at(g, ic);
+    uint64_t size = jitc_node_size(na);
+    if (likely(jitc_node_alive(na, a) && jitc_node_alive(nb, b) && jitc_node_alive(nc, c)) &&
+        likely(is_plain_ternary(op, na, nb, nc)) && joins(&size, jitc_node_size(nb)) &&
+        joins(&size, jitc_node_size(nc))) {
+        jitc_key k = {.head = jitc_head(op, result_kind(op, nb), size),
+                      .a = ia,
+                      .b = ib,
+                      .c = ic,
+                      .commutes = jitc_ops[op].props & JITC_COMMUTES,
+                      .cold = true,
+                      .device = (uint8_t) jitc_node_device(na)};
+        i = find_or_insert(g, &k);
+    } else {
+        i = record(g, op, 3, (jit_var[]) {a, b, c});
+    }
+    return jitc_record_finish(g, i);
 }
 
 /* ---- casts ---- */
@@ -224,9 +260,19 @@ static jit_status check_cast(const jitc_graph *g, jitc_call *call, const jit_var
 }
 
 jit_var jitc_trace_cast(jitc_graph *g, jitc_op op, jit_var a, jit_dtype t) {
-    jitc_call call = {.op = op, .count = 1};
     jitc_lock_graph(g);
-    uint32_t i = check_cast(g, &call, &a, t) == JIT_OK ? simplify_or_node(g, &call) : 0;
+    uint32_t i = a & JITC_INDEX_MASK;
+    const jitc_node *n = jitc_node_at(g, i);
+    if (likely(jitc_node_alive(n, a)) && op == JITC_OP_cast && n->op != JITC_OP_cast &&
+        n->op != JITC_OP_literal && jitc_dtype_valid((int) t) && jitc_node_type(n) != t) {
+        jitc_key k = {.head = jitc_head(op, (unsigned) t | (n->kind & 0xf0u), jitc_node_size(n)),
+                      .a = i,
+                      .device = (uint8_t) jitc_node_device(n)};
+        i = find_or_insert(g, &k);
+    } else {
+        jitc_call call = {.op = op, .count = 1};
+        i = check_cast(g, &call, &a, t) == JIT_OK ? simplify_or_node(g, &call) : 0;
+    }
     return jitc_record_finish(g, i);
 }
 
