@@ -26,7 +26,7 @@ static bool matches(const jitc_entry *e, const jitc_key *k, const jitc_program *
 /* ---- Slots, under the lock ---- */
 
 static jit_status slots_create(size_t size, slots *older, slots **out) {
-    TRY(jitc_calloc(1, sizeof **out + size * sizeof (*out)->at[0], (void **) out));
+    TRY(jitc_calloc(1, sizeof **out + size * sizeof(*out)->at[0], (void **) out));
     (*out)->mask = size - 1;
     (*out)->older = older;
     return JIT_OK;
@@ -215,13 +215,23 @@ void jitc_table_finish(jitc_table *t) {
     jitc_mutex_finish(&t->lock);
 }
 
+/* Leave alone what the parent's threads were making or unmaking, and the free entries with it. */
+static void forget_unheld(jitc_table *t) {
+    for (jitc_entry **link = &t->all; *link;)
+        if (jitc_load_relaxed(&(*link)->refs.count) == 0)
+            *link = (*link)->older;
+        else
+            link = &(*link)->older;
+    t->free = NULL;
+}
+
 void jitc_table_forked(jitc_table *t) {
     slots *s = jitc_load_relaxed(&t->slots);
     if (pthread_mutex_trylock(&t->lock.native) != 0) { /* its holder does not exist here */
         for (size_t i = 0; i <= s->mask; i++)
             jitc_store_relaxed(&s->at[i], NULL);
         jitc_store_relaxed(&t->count, 0);
-        t->free = NULL; /* it may have been taking the first one */
     }
+    forget_unheld(t);
     jitc_mutex_init(&t->lock);
 }
