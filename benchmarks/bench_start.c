@@ -17,9 +17,9 @@ enum { PROGRAMS = 3 };
 typedef struct program {
     const char *who;
     char path[4096];
-    char *script;    /* argument behind -c, or NULL */
-    char folder[64]; /* home of the child and of its kernel cache */
-    bool cold;       /* empty the folder before each run */
+    char *script;     /* argument behind -c, or NULL */
+    char folder[256]; /* home of the child and of its kernel cache */
+    bool cold;        /* empty the folder before each run */
 } program;
 
 static int remove_entry(const char *path, const struct stat *info, int type, struct FTW *walk) {
@@ -69,13 +69,14 @@ static double sample_start(void *context) {
  * installed. */
 static bool prepare(program *p, const char *self, const char *name, char *script) {
     const char *slash = strrchr(self, '/'), *venv = getenv("BENCH_PEERS");
+    const char *temporary = getenv("TMPDIR");
     if (script)
         snprintf(p->path, sizeof p->path, "%s/bin/%s", venv ? venv : "", name);
     else
         snprintf(p->path, sizeof p->path, "%.*s%s", slash ? (int) (slash + 1 - self) : 0, self,
                  name);
     p->script = script;
-    strcpy(p->folder, "/tmp/bench-start-XXXXXX");
+    snprintf(p->folder, sizeof p->folder, "%s/bench-start-XXXXXX", temporary ? temporary : "/tmp");
     return mkdtemp(p->folder) && sample_start(p) >= 0;
 }
 

@@ -12,7 +12,9 @@ build=build/release
 cmake --preset release >/dev/null
 cmake --build --preset release --target benchmarks >/dev/null
 
-# Kernels that an earlier run has left on disk would be found, so each run has a home of its own.
+# Kernels that an earlier run has left on disk would be found, so each run has a home of its own; in
+# memory, because the time to create a file depends on what the disk has been through.
+[ ! -w /dev/shm ] || export TMPDIR=/dev/shm
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 llvm=${DRJIT_LIBLLVM_PATH:-$(cat $build/benchmarks/llvm_library)}
