@@ -71,7 +71,7 @@ uint32_t add_flagged(jitc_program *p, jitc_inst i) {
 
 uint32_t add(jitc_program *p, jitc_op op, jit_dtype type, uint32_t a, uint32_t b, uint32_t c) {
     return add_flagged(
-        p, (jitc_inst){.op = (uint8_t) op, .type = (uint8_t) type, .a = a, .b = b, .c = c});
+        p, (jitc_inst) {.op = (uint8_t) op, .type = (uint8_t) type, .a = a, .b = b, .c = c});
 }
 
 uint32_t add_data(jitc_program *p, jit_dtype type, const void *pointer, uint64_t *params) {
@@ -98,18 +98,19 @@ uint32_t add_literal(jitc_program *p, jit_dtype type, uint64_t bits, uint64_t *p
 }
 
 uint32_t add_baked(jitc_program *p, jit_dtype type, uint64_t bits) {
-    return add_flagged(p, (jitc_inst){.op = JITC_OP_literal,
-                                      .type = (uint8_t) type,
-                                      .flags = JITC_INST_BAKED,
-                                      .b = (uint32_t) bits,
-                                      .c = (uint32_t) (bits >> 32)});
+    return add_flagged(p, (jitc_inst) {.op = JITC_OP_literal,
+                                       .type = (uint8_t) type,
+                                       .flags = JITC_INST_BAKED,
+                                       .b = (uint32_t) bits,
+                                       .c = (uint32_t) (bits >> 32)});
 }
 
 /* Values. */
 
 static size_t put_integers(jit_dtype t, uint64_t *out) {
     size_t n = 0, bits = jitc_dtypes[t].bits;
-    static const int64_t small[] = {0, 1, 2, 3, 5, 7, 10, 127, 255, 1000, -1, -2, -3, -7, -10, -1000};
+    static const int64_t small[] = {0,   1,    2,  3,  5,  7,  10,  127,
+                                    255, 1000, -1, -2, -3, -7, -10, -1000};
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         out[n++] = (uint64_t) small[i];
     for (size_t b = bits / 4; b <= bits; b += bits / 4) {
@@ -130,13 +131,61 @@ static size_t put_integers(jit_dtype t, uint64_t *out) {
 }
 
 static size_t put_doubles(double *out) {
-    static const double base[] = {
-        0,       1,       0.5,      1.5,     2.5,       3.5,          0.49999997, 2,     3,       7,
-        10,      100.25,  126.5,    127.5,   254.5,     255.5,        32766.5,    32768, 65504,   65519,
-        65520,   65535.5, 8388607.5, 8388609, 16777217, 2147483647.0, 2147483648.0, 4294967296.0,
-        0x1p52, 0x1p53, 0x1p62, 0x1p63, 0x1.fffffep63, 0x1p64, 0x1p-14, 0x1p-24, 0x1p-25, 0x1.8p-25,
-        0x1p-126, 0x1p-149, 1e-45, 3.3895e38, 3.4028235e38, 3.4028236e38, 1.7e308, 5e-324, 0x1.001p-3,
-        0x1.002p0, 0x1.003p0, 0x1.01p0, 0x1.03p0, 0x1.0100001p0, 1e10, 1e-10, 0.1};
+    static const double base[] = {0,
+                                  1,
+                                  0.5,
+                                  1.5,
+                                  2.5,
+                                  3.5,
+                                  0.49999997,
+                                  2,
+                                  3,
+                                  7,
+                                  10,
+                                  100.25,
+                                  126.5,
+                                  127.5,
+                                  254.5,
+                                  255.5,
+                                  32766.5,
+                                  32768,
+                                  65504,
+                                  65519,
+                                  65520,
+                                  65535.5,
+                                  8388607.5,
+                                  8388609,
+                                  16777217,
+                                  2147483647.0,
+                                  2147483648.0,
+                                  4294967296.0,
+                                  0x1p52,
+                                  0x1p53,
+                                  0x1p62,
+                                  0x1p63,
+                                  0x1.fffffep63,
+                                  0x1p64,
+                                  0x1p-14,
+                                  0x1p-24,
+                                  0x1p-25,
+                                  0x1.8p-25,
+                                  0x1p-126,
+                                  0x1p-149,
+                                  1e-45,
+                                  3.3895e38,
+                                  3.4028235e38,
+                                  3.4028236e38,
+                                  1.7e308,
+                                  5e-324,
+                                  0x1.001p-3,
+                                  0x1.002p0,
+                                  0x1.003p0,
+                                  0x1.01p0,
+                                  0x1.03p0,
+                                  0x1.0100001p0,
+                                  1e10,
+                                  1e-10,
+                                  0.1};
     size_t n = sizeof base / sizeof *base;
     memcpy(out, base, sizeof base);
     return n;

@@ -10,7 +10,8 @@ typedef struct runner {
     jitc_stream *s;
 } runner;
 
-/** False, and nothing made, if the library or the instruction set is not there. NULL: the default. */
+/** False, and nothing made, if the library or the instruction set is not there. NULL: the default.
+ */
 bool runner_init(runner *r, const char *library, const char *isa);
 void runner_finish(runner *r);
 /** Lower, compile, load, run `lanes` lanes, wait, destroy. Fails the test if any of it fails. */

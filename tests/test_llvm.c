@@ -1,11 +1,12 @@
 /* test_llvm.c: memory accesses, loops and the life of kernels on the CPU backend. */
-#include "llvm_run.h"
 #include "ir/program.h"
+#include "llvm_run.h"
 #include <criterion/criterion.h>
 #include <string.h>
 
 static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-static const uint64_t sizes[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 63, 64, 65, 127, 129, 1000, 16389};
+static const uint64_t sizes[] = {1,  2,  3,  7,  8,  9,   15,  16,   17,
+                                 31, 33, 63, 64, 65, 127, 129, 1000, 16389};
 enum { ISAS = 4, SIZES = sizeof sizes / sizeof *sizes };
 
 /** Something that is different for every index and type. */
@@ -100,13 +101,13 @@ static void check_leaves(runner *r) {
         params[0] = (uintptr_t) &scalar;
         p.head.params = 1;
         uint32_t s = add_flagged(
-            &p, (jitc_inst){.op = JITC_OP_data, .type = JIT_u64, .flags = JITC_INST_SCALAR});
+            &p, (jitc_inst) {.op = JITC_OP_data, .type = JIT_u64, .flags = JITC_INST_SCALAR});
         uint32_t literal = add_literal(&p, JIT_u64, 7, params);
-        uint32_t product = add_flagged(&p, (jitc_inst){.op = JITC_OP_mul,
-                                                       .type = JIT_u64,
-                                                       .flags = JITC_INST_UNIFORM,
-                                                       .a = s,
-                                                       .b = literal});
+        uint32_t product = add_flagged(&p, (jitc_inst) {.op = JITC_OP_mul,
+                                                        .type = JIT_u64,
+                                                        .flags = JITC_INST_UNIFORM,
+                                                        .a = s,
+                                                        .b = literal});
         uint32_t c = add(&p, JITC_OP_counter, JIT_u64, 0, 0, 0);
         uint32_t sum = add(&p, JITC_OP_add, JIT_u64, product, c, 0);
         sum = add(&p, JITC_OP_add, JIT_u64, sum, literal, 0);
@@ -129,7 +130,8 @@ Test(llvm, counters_scalars_literals_and_uniform_values) {
     for_each_isa(check_leaves);
 }
 
-/* All numbers of vectors an iteration: programs of 5, 50 and 300 operations, short and long chains. */
+/* All numbers of vectors an iteration: programs of 5, 50 and 300 operations, short and long chains.
+ */
 static void check_lengths(runner *r) {
     static const int lengths[] = {5, 18, 19, 50, 90, 300};
     for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++)
@@ -172,8 +174,8 @@ enum { TABLE = 50, LANES = 203 };
 
 /** Indices of which some are negative, large or just out of range. */
 static uint64_t index_at(jit_dtype t, uint64_t i) {
-    static const int64_t odd[] = {0, TABLE - 1, TABLE, -1, TABLE + 1, 127, -128, INT32_MIN,
-                                  INT64_MIN, INT64_MAX, (int64_t) 1 << 32};
+    static const int64_t odd[] = {0,    TABLE - 1, TABLE,     -1,        TABLE + 1,        127,
+                                  -128, INT32_MIN, INT64_MIN, INT64_MAX, (int64_t) 1 << 32};
     uint64_t v = i % 3 ? i * 31 % (TABLE + 3) : (uint64_t) odd[i / 3 % (sizeof odd / sizeof *odd)];
     return v & jitc_bits_mask(t);
 }
@@ -189,7 +191,7 @@ typedef struct indexed {
 } indexed;
 
 static void indexed_init(indexed *x, jit_dtype type, jit_dtype index_type) {
-    *x = (indexed){.type = type, .index_type = index_type};
+    *x = (indexed) {.type = type, .index_type = index_type};
     x->table_bytes = TABLE * (size_t) jitc_dtypes[type].bytes;
     x->table = guarded_alloc(x->table_bytes);
     x->index = calloc(LANES + 128, 8);

@@ -1,7 +1,7 @@
 /* test_llvm_kernel.c: loading, streams and the LLVM library of the CPU backend. */
+#include "llvm_run.h"
 #include "llvm/loader.h"
 #include "llvm/machine.h"
-#include "llvm_run.h"
 #include <criterion/criterion.h>
 #include <pthread.h>
 #include <stdio.h>

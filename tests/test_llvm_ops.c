@@ -1,5 +1,5 @@
-/* test_llvm_ops.c: every operation of the CPU backend on every type, instruction set and LLVM, against the
- * fold that defines it. */
+/* test_llvm_ops.c: every operation of the CPU backend on every type, instruction set and LLVM,
+ * against the fold that defines it. */
 #include "llvm_run.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -190,7 +190,8 @@ static void check_all_literals(runner *r, int level, const char *where) {
         for (int t = 0; t < JITC_DTYPE_COUNT; t++) {
             uint64_t values[64];
             size_t n = edge_values((jit_dtype) t, values);
-            if (!(jitc_ops[op].props & JITC_BAKE_B) || !jitc_op_accepts((jitc_op) op, (jit_dtype) t))
+            if (!(jitc_ops[op].props & JITC_BAKE_B) ||
+                !jitc_op_accepts((jitc_op) op, (jit_dtype) t))
                 continue;
             for (size_t i = 0; i < n; i++)
                 check_literal(r, (jitc_op) op, (jit_dtype) t, values[i], level, where);

@@ -14,9 +14,8 @@ static bool take_file(jitc_llvm_library *l, const char *path) {
         return false;
     const char *base = strrchr(path, '/');
     snprintf(l->path, sizeof l->path, "%s", path);
-    snprintf(l->fingerprint, sizeof l->fingerprint, "%.60s:%lld:%lld.%09ld",
-             base ? base + 1 : path, (long long) s.st_size, (long long) s.st_mtim.tv_sec,
-             s.st_mtim.tv_nsec);
+    snprintf(l->fingerprint, sizeof l->fingerprint, "%.60s:%lld:%lld.%09ld", base ? base + 1 : path,
+             (long long) s.st_size, (long long) s.st_mtim.tv_sec, s.st_mtim.tv_nsec);
     return true;
 }
 

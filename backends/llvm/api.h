@@ -1,9 +1,9 @@
 /* api.h: the LLVM library, found cheaply and opened at run time.
  * Layer: llvm.  May include: core.
  *
- * Opening the library takes 11 to 25 ms, so only a compilation opens it; whether it is there is found out
- * by looking at files. Any version from 14 on may be opened, whichever version's headers the
- * library was built with: the functions used have the same signature in all of them. */
+ * Opening the library takes 11 to 25 ms, so only a compilation opens it; whether it is there is
+ * found out by looking at files. Any version from 14 on may be opened, whichever version's headers
+ * the library was built with: the functions used have the same signature in all of them. */
 #ifndef JITC_LLVM_API_H
 #define JITC_LLVM_API_H
 #include "core/error.h"

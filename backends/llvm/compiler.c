@@ -1,7 +1,8 @@
 /* compiler.c: modules to objects.  Layer: llvm.  May include: core, ir.
  *
- * No passes are run over the module: value numbering has been done when the program was recorded, and
- * what remains never made straight-line vector code faster, but compile time several times longer. */
+ * No passes are run over the module: value numbering has been done when the program was recorded,
+ * and what remains never made straight-line vector code faster, but compile time several times
+ * longer. */
 #include "llvm/compiler.h"
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static const char triple[] = "x86_64-unknown-linux-gnu";
 
 void jitc_llvm_compiler_init(jitc_llvm_compiler *c, jitc_llvm_library *library, jitc_isa isa,
                              unsigned lanes, int max_idle) {
-    *c = (jitc_llvm_compiler){
+    *c = (jitc_llvm_compiler) {
         .library = library, .target = {.isa = isa, .lanes = lanes}, .max_idle = max_idle};
     jitc_mutex_init(&c->lock);
 }
@@ -73,12 +74,11 @@ static jit_status make_level(jitc_llvm_compiler *c, jitc_machine *m, int level) 
         m->api->LLVMDisposeMessage(message);
         return status;
     }
-    m->levels[level] = m->api->LLVMCreateTargetMachine(
-        target, triple, cpus[c->target.isa], "", (LLVMCodeGenOptLevel) level, LLVMRelocPIC,
-        LLVMCodeModelSmall);
+    m->levels[level] = m->api->LLVMCreateTargetMachine(target, triple, cpus[c->target.isa], "",
+                                                       (LLVMCodeGenOptLevel) level, LLVMRelocPIC,
+                                                       LLVMCodeModelSmall);
     if (!m->levels[level])
-        return jitc_fail(JIT_UNAVAILABLE, "llvm: no code generator for %s",
-                         cpus[c->target.isa]);
+        return jitc_fail(JIT_UNAVAILABLE, "llvm: no code generator for %s", cpus[c->target.isa]);
     return JIT_OK;
 }
 

@@ -2,8 +2,8 @@
  * Layer: llvm.  May include: core, ir.
  *
  * Nothing here relies on the result of a conversion out of range, which LLVM leaves undefined for
- * constants, without replacing it by a select. The saturating conversions of LLVM are not used: they
- * become code for one lane after the other in every version. */
+ * constants, without replacing it by a select. The saturating conversions of LLVM are not used:
+ * they become code for one lane after the other in every version. */
 #include "llvm/convert.h"
 #include <math.h>
 
@@ -28,16 +28,14 @@ static bool has_half(const jitc_emit *e) {
  *  multiplication by 2^112 correct the exponent, which also handles subnormals. */
 static LLVMValueRef half_to_float(jitc_emit *e, LLVMValueRef v) {
     LLVMValueRef wide = jitc_emit_cast(e, LLVMZExt, v, e->i32);
-    LLVMValueRef sign =
-        jitc_emit_bin(e, LLVMAnd, wide, jitc_emit_int(e, e->i32, 0x8000));
+    LLVMValueRef sign = jitc_emit_bin(e, LLVMAnd, wide, jitc_emit_int(e, e->i32, 0x8000));
     LLVMValueRef fields = shift(
         e, LLVMShl, jitc_emit_bin(e, LLVMAnd, wide, jitc_emit_int(e, e->i32, 0x7fff)), e->i32, 13);
-    LLVMValueRef finite = bits_of(e,
-                                  jitc_emit_bin(e, LLVMFMul, bits_of(e, fields, e->f32),
-                                                jitc_emit_real(e, e->f32, 0x1p112)),
-                                  e->i32);
-    LLVMValueRef special =
-        jitc_emit_bin(e, LLVMOr, fields, jitc_emit_int(e, e->i32, 0x7f800000));
+    LLVMValueRef finite = bits_of(
+        e,
+        jitc_emit_bin(e, LLVMFMul, bits_of(e, fields, e->f32), jitc_emit_real(e, e->f32, 0x1p112)),
+        e->i32);
+    LLVMValueRef special = jitc_emit_bin(e, LLVMOr, fields, jitc_emit_int(e, e->i32, 0x7f800000));
     LLVMValueRef is_special =
         jitc_emit_icmp(e, LLVMIntUGE, fields, jitc_emit_int(e, e->i32, 0x7c00u << 13));
     LLVMValueRef magnitude = jitc_emit_select(e, is_special, special, finite);
@@ -58,14 +56,14 @@ static LLVMValueRef float_to_half(jitc_emit *e, LLVMValueRef v) {
     LLVMValueRef a = jitc_emit_bin(e, LLVMAnd, bits, jitc_emit_int(e, e->i32, 0x7fffffff));
     LLVMValueRef sign = jitc_emit_bin(e, LLVMAnd, shift(e, LLVMLShr, bits, e->i32, 16),
                                       jitc_emit_int(e, e->i32, 0x8000));
-    LLVMValueRef rebased = jitc_emit_bin(e, LLVMSub, add_rounding(e, a, 13),
-                                         jitc_emit_int(e, e->i32, 112u << 23));
+    LLVMValueRef rebased =
+        jitc_emit_bin(e, LLVMSub, add_rounding(e, a, 13), jitc_emit_int(e, e->i32, 112u << 23));
     LLVMValueRef normal = shift(e, LLVMLShr, rebased, e->i32, 13);
     /* Adding 1/2 leaves the multiples of 2^-24, the subnormals' unit, in the last bits, rounded. */
     LLVMValueRef sum =
         jitc_emit_bin(e, LLVMFAdd, bits_of(e, a, e->f32), jitc_emit_real(e, e->f32, 0.5));
-    LLVMValueRef subnormal = jitc_emit_bin(e, LLVMSub, bits_of(e, sum, e->i32),
-                                           jitc_emit_int(e, e->i32, 0x3f000000));
+    LLVMValueRef subnormal =
+        jitc_emit_bin(e, LLVMSub, bits_of(e, sum, e->i32), jitc_emit_int(e, e->i32, 0x3f000000));
     LLVMValueRef nan = jitc_emit_bin(e, LLVMOr, jitc_emit_int(e, e->i32, 0x7e00),
                                      jitc_emit_bin(e, LLVMAnd, shift(e, LLVMLShr, a, e->i32, 13),
                                                    jitc_emit_int(e, e->i32, 0x3ff)));
@@ -118,11 +116,12 @@ static LLVMValueRef float_to_odd(jitc_emit *e, LLVMValueRef v) {
     LLVMValueRef back_size = jitc_emit_bin(e, LLVMAnd, bits_of(e, back, e->i64), mask);
     LLVMValueRef up = jitc_emit_icmp(e, LLVMIntUGT, size, back_size);
     LLVMValueRef step = jitc_emit_select(e, up, one, jitc_emit_int(e, e->i32, UINT32_MAX));
-    LLVMValueRef even =
-        jitc_emit_icmp(e, LLVMIntEQ, jitc_emit_bin(e, LLVMAnd, bits, one), jitc_emit_int(e, e->i32, 0));
+    LLVMValueRef even = jitc_emit_icmp(e, LLVMIntEQ, jitc_emit_bin(e, LLVMAnd, bits, one),
+                                       jitc_emit_int(e, e->i32, 0));
     LLVMValueRef inexact = jitc_emit_fcmp(e, LLVMRealONE, v, back);
     LLVMValueRef move = jitc_emit_bin(e, LLVMAnd, even, inexact);
-    return bits_of(e, jitc_emit_select(e, move, jitc_emit_bin(e, LLVMAdd, bits, step), bits), e->f32);
+    return bits_of(e, jitc_emit_select(e, move, jitc_emit_bin(e, LLVMAdd, bits, step), bits),
+                   e->f32);
 }
 
 LLVMValueRef jitc_emit_narrow_double(jitc_emit *e, jit_dtype type, LLVMValueRef v) {
@@ -170,8 +169,8 @@ static LLVMValueRef wide_to_small_float(jitc_emit *e, jit_dtype from, jit_dtype 
     LLVMValueRef r = jitc_emit_narrow_double(e, to, d);
     if (!sign)
         return r;
-    LLVMValueRef bit = jitc_emit_select(e, sign, jitc_emit_int(e, e->i16, 0x8000),
-                                        jitc_emit_int(e, e->i16, 0));
+    LLVMValueRef bit =
+        jitc_emit_select(e, sign, jitc_emit_int(e, e->i16, 0x8000), jitc_emit_int(e, e->i16, 0));
     return jitc_emit_bin(e, LLVMOr, r, bit);
 }
 

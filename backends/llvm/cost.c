@@ -1,7 +1,7 @@
 /* cost.c: what a kernel costs.  Layer: llvm.  May include: core, ir.
  *
- * Only two decisions hang on it, and both forgive a factor of two: whether a launch is worth more than
- * one thread, and how large its blocks are. */
+ * Only two decisions hang on it, and both forgive a factor of two: whether a launch is worth more
+ * than one thread, and how large its blocks are. */
 #include "llvm/cost.h"
 
 /** Cost of an operation in units of an addition of the same type. */

@@ -2,8 +2,8 @@
  * Layer: llvm.  May include: core, ir.
  *
  * The quotient is taken in a float type: exact for up to 32 bits after truncation, since a quotient
- * that is no integer misses the next one by more than the rounding error; corrected once for 64 bits.
- * No form traps, whatever lies in lanes that nobody reads. */
+ * that is no integer misses the next one by more than the rounding error; corrected once for 64
+ * bits. No form traps, whatever lies in lanes that nobody reads. */
 #include "llvm/convert.h"
 #include "llvm/operation.h"
 
@@ -44,8 +44,8 @@ static LLVMValueRef step_if(jitc_emit *e, const division *d, LLVMOpcode op, LLVM
     return jitc_emit_select(e, mask, jitc_emit_bin(e, op, v, constant(e, d, 1)), v);
 }
 
-/** 64-bit magnitudes; b < 2^63, or a <= b = 2^63. An estimate, its remainder divided again, and a last
- *  correction by one. */
+/** 64-bit magnitudes; b < 2^63, or a <= b = 2^63. An estimate, its remainder divided again, and a
+ * last correction by one. */
 static LLVMValueRef divide_magnitudes(jitc_emit *e, const division *d, LLVMValueRef a,
                                       LLVMValueRef b) {
     LLVMValueRef divisor = jitc_emit_cast(e, LLVMUIToFP, b, e->f64);
@@ -73,10 +73,9 @@ static LLVMValueRef magnitude(jitc_emit *e, const division *d, LLVMValueRef v) {
 }
 
 static LLVMValueRef divide_signed_wide(jitc_emit *e, const division *d) {
-    LLVMValueRef q =
-        divide_magnitudes(e, d, magnitude(e, d, d->a), magnitude(e, d, d->b));
-    LLVMValueRef differ = jitc_emit_icmp(e, LLVMIntSLT, jitc_emit_bin(e, LLVMXor, d->a, d->b),
-                                         constant(e, d, 0));
+    LLVMValueRef q = divide_magnitudes(e, d, magnitude(e, d, d->a), magnitude(e, d, d->b));
+    LLVMValueRef differ =
+        jitc_emit_icmp(e, LLVMIntSLT, jitc_emit_bin(e, LLVMXor, d->a, d->b), constant(e, d, 0));
     return jitc_emit_select(e, differ, e->api->LLVMBuildNeg(e->b, q, ""), q);
 }
 
@@ -88,8 +87,7 @@ static LLVMValueRef divide_unsigned_wide(jitc_emit *e, const division *d) {
     LLVMValueRef q = divide_magnitudes(e, d, d->a, b);
     LLVMValueRef once = jitc_emit_icmp(e, LLVMIntUGE, d->a, d->b);
     LLVMValueRef rest = jitc_emit_bin(e, LLVMSub, d->a, d->b);
-    LLVMValueRef twice =
-        jitc_emit_bin(e, LLVMAnd, once, jitc_emit_icmp(e, LLVMIntUGE, rest, d->b));
+    LLVMValueRef twice = jitc_emit_bin(e, LLVMAnd, once, jitc_emit_icmp(e, LLVMIntUGE, rest, d->b));
     LLVMValueRef count = step_if(e, d, LLVMAdd, once, constant(e, d, 0));
     return jitc_emit_select(e, big, step_if(e, d, LLVMAdd, twice, count), q);
 }
@@ -99,7 +97,8 @@ static bool is_easy_constant(const jitc_operation *o) {
     uint64_t all = jitc_bits_mask(o->type);
     if (!o->baked || o->bits == 0 || (jitc_dtypes[o->type].cls == JITC_INT && o->bits == all))
         return false;
-    /* For 64 bits only powers of two: there is no vector instruction for the product's upper half. */
+    /* For 64 bits only powers of two: there is no vector instruction for the product's upper half.
+     */
     return jitc_dtypes[o->type].bits < 64 || (o->bits & (o->bits - 1)) == 0;
 }
 
@@ -112,7 +111,8 @@ static LLVMValueRef quotient(jitc_emit *e, const jitc_operation *o, const divisi
 }
 
 static division begin(jitc_emit *e, const jitc_operation *o) {
-    division d = {.type = o->type, .scalar = jitc_emit_scalar(e, o->type), .a = o->v[0], .b = o->v[1]};
+    division d = {
+        .type = o->type, .scalar = jitc_emit_scalar(e, o->type), .a = o->v[0], .b = o->v[1]};
     if (o->baked && o->bits != 0)
         return d;
     d.by_zero = jitc_emit_icmp(e, LLVMIntEQ, d.b, constant(e, &d, 0));

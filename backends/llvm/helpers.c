@@ -1,7 +1,7 @@
 /* helpers.c: scalar functions that generated code calls.  Layer: llvm.  May include: core, ir.
  *
- * The names that end in f or are plain C are what LLVM itself calls for rounding on machines without
- * SSE 4.1, and for vectors' loads at the end of an array. */
+ * The names that end in f or are plain C are what LLVM itself calls for rounding on machines
+ * without SSE 4.1, and for vectors' loads at the end of an array. */
 #include "llvm/helpers.h"
 #include "core/sync.h"
 #include "ir/program.h"
@@ -37,8 +37,8 @@ static void report_bounds(jitc_bounds_report *report, uint32_t claim, const uint
     }
 }
 
-/* glibc has roundeven() only with a feature macro of its own; rint() is the same in the default mode,
- * which is the one that kernels run in. */
+/* glibc has roundeven() only with a feature macro of its own; rint() is the same in the default
+ * mode, which is the one that kernels run in. */
 static float round_even_f32(float x) {
     return rintf(x);
 }

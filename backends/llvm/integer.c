@@ -28,8 +28,8 @@ LLVMValueRef jitc_emit_op_ctz(jitc_emit *e, const jitc_operation *o) {
     return count_zeros(e, o, "llvm.cttz");
 }
 
-/** Shift amounts of the type's width and above are undefined in LLVM: replaced before, and the result
- *  after. */
+/** Shift amounts of the type's width and above are undefined in LLVM: replaced before, and the
+ * result after. */
 static LLVMValueRef shift_or_zero(jitc_emit *e, const jitc_operation *o, LLVMOpcode op) {
     LLVMTypeRef t = scalar_of(e, o);
     LLVMValueRef zero = jitc_emit_int(e, t, 0);
@@ -65,7 +65,8 @@ static LLVMValueRef wide_high(jitc_emit *e, LLVMValueRef a, LLVMValueRef b) {
     return jitc_emit_bin(e, LLVMAdd, high, jitc_emit_bin(e, LLVMLShr, u, by));
 }
 
-/** A negative factor, read as unsigned, is 2^64 too large: the upper half is too large by the other. */
+/** A negative factor, read as unsigned, is 2^64 too large: the upper half is too large by the
+ * other. */
 static LLVMValueRef wide_high_signed(jitc_emit *e, LLVMValueRef a, LLVMValueRef b) {
     LLVMValueRef sign = jitc_emit_int(e, e->i64, 63);
     LLVMValueRef of_a = jitc_emit_bin(e, LLVMAnd, jitc_emit_bin(e, LLVMAShr, a, sign), b);
@@ -80,8 +81,9 @@ LLVMValueRef jitc_emit_op_mul_hi(jitc_emit *e, const jitc_operation *o) {
     if (bits == 64)
         return (is_signed ? wide_high_signed : wide_high)(e, o->v[0], o->v[1]);
     LLVMTypeRef wide = bits == 8 ? e->i16 : bits == 16 ? e->i32 : e->i64;
-    LLVMValueRef product = jitc_emit_bin(e, LLVMMul, jitc_emit_resize(e, o->type, wide, 2 * bits, o->v[0]),
-                                         jitc_emit_resize(e, o->type, wide, 2 * bits, o->v[1]));
+    LLVMValueRef product =
+        jitc_emit_bin(e, LLVMMul, jitc_emit_resize(e, o->type, wide, 2 * bits, o->v[0]),
+                      jitc_emit_resize(e, o->type, wide, 2 * bits, o->v[1]));
     product = jitc_emit_bin(e, LLVMLShr, product, jitc_emit_int(e, wide, bits));
     return jitc_emit_cast(e, LLVMTrunc, product, scalar_of(e, o));
 }

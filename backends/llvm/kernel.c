@@ -7,9 +7,10 @@
  *   tail:   one vector an iteration, masked
  *   exit:   return
  *
- * The vectors of one iteration are emitted side by side, operation by operation: that hides latencies
- * also at level 0, where instructions stay in the order in which they were emitted. Literals are loaded
- * where they are used: loaded earlier, they would take registers, and at level 0 stack slots. */
+ * The vectors of one iteration are emitted side by side, operation by operation: that hides
+ * latencies also at level 0, where instructions stay in the order in which they were emitted.
+ * Literals are loaded where they are used: loaded earlier, they would take registers, and at level
+ * 0 stack slots. */
 #include "llvm/kernel.h"
 #include "llvm/memory.h"
 #include "llvm/operation.h"
@@ -21,13 +22,13 @@ enum { MAX_UNROLL = 4 };
 typedef struct builder {
     jitc_emit e;
     const jitc_program *p;
-    unsigned unroll; /* of the loop being built */
-    LLVMValueRef *values; /* MAX_UNROLL for each instruction */
+    unsigned unroll;        /* of the loop being built */
+    LLVMValueRef *values;   /* MAX_UNROLL for each instruction */
     LLVMValueRef *pointers; /* of each parameter, loaded in the entry block; NULL: not one */
     LLVMValueRef begin, end, params;
-    LLVMValueRef position;     /* i64: the first lane of the first vector */
-    const jitc_tail *tail;     /* NULL in the main loop */
-    bool mask_memory;          /* in the tail: arrays end at the last lane */
+    LLVMValueRef position; /* i64: the first lane of the first vector */
+    const jitc_tail *tail; /* NULL in the main loop */
+    bool mask_memory;      /* in the tail: arrays end at the last lane */
 } builder;
 
 static LLVMValueRef *value(builder *k, uint32_t inst) {
@@ -130,7 +131,7 @@ static LLVMValueRef elementwise(builder *k, const jitc_inst *i, unsigned u) {
 
 /** An access of instruction number `inst` to buffer `buffer` at `index`, which may be masked. */
 static jitc_lane_access access_of(builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
-                             unsigned u) {
+                                  unsigned u) {
     const jitc_inst *all = k->p->inst;
     const jitc_inst *b = &all[buffer];
     jitc_lane_access a = {.type = (jit_dtype) b->type};
@@ -152,8 +153,8 @@ static jitc_lane_access access_of(builder *k, uint32_t inst, uint32_t buffer, ui
 
 static void add_tail_mask(builder *k, jitc_lane_access *a) {
     if (k->tail)
-        a->active = a->active ? jitc_emit_bin(&k->e, LLVMAnd, a->active, k->tail->mask)
-                              : k->tail->mask;
+        a->active =
+            a->active ? jitc_emit_bin(&k->e, LLVMAnd, a->active, k->tail->mask) : k->tail->mask;
 }
 
 static void effect(builder *k, uint32_t inst, unsigned u) {
@@ -309,12 +310,13 @@ static bool has_effect_by_index(const jitc_program *p) {
     return false;
 }
 
-/* Both return the block in which the function ends; blocks lie in the order in which they are made. */
+/* Both return the block in which the function ends; blocks lie in the order in which they are made.
+ */
 
 static LLVMBasicBlockRef emit_plain(builder *k, LLVMBasicBlockRef entry) {
     LLVMBasicBlockRef block = new_block(k, "main"), exit = new_block(k, "exit");
     k->e.api->LLVMBuildBr(k->e.b, block);
-    emit_loop(k, block, entry, exit, (LLVMValueRef[]){k->begin, k->end}, false);
+    emit_loop(k, block, entry, exit, (LLVMValueRef[]) {k->begin, k->end}, false);
     return exit;
 }
 
@@ -328,11 +330,11 @@ static LLVMBasicBlockRef emit_with_tail(builder *k, LLVMBasicBlockRef entry) {
         jitc_emit_bin(&k->e, LLVMAdd, k->begin, jitc_emit_bin(&k->e, LLVMAnd, count, whole));
     LLVMValueRef any = jitc_emit_icmp(&k->e, LLVMIntULT, k->begin, full);
     api->LLVMBuildCondBr(k->e.b, any, block, check);
-    emit_loop(k, block, entry, check, (LLVMValueRef[]){k->begin, full}, false);
+    emit_loop(k, block, entry, check, (LLVMValueRef[]) {k->begin, full}, false);
     api->LLVMPositionBuilderAtEnd(k->e.b, check);
     api->LLVMBuildCondBr(k->e.b, jitc_emit_icmp(&k->e, LLVMIntULT, full, k->end), last, exit);
     k->unroll = 1;
-    emit_loop(k, last, check, exit, (LLVMValueRef[]){full, k->end}, true);
+    emit_loop(k, last, check, exit, (LLVMValueRef[]) {full, k->end}, true);
     return exit;
 }
 

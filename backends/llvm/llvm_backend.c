@@ -81,8 +81,8 @@ static jit_status target(jitc_backend *b, int device, const jitc_target **out) {
 
 enum { HUGE_PAGE = 1 << 21 };
 
-/** Blocks of some pages' size come from mmap at a multiple of the large page, and ask for such pages:
- *  random accesses gain 1.6 times. The parts before and after are given back. */
+/** Blocks of some pages' size come from mmap at a multiple of the large page, and ask for such
+ * pages: random accesses gain 1.6 times. The parts before and after are given back. */
 static void *map_block(size_t bytes) {
     size_t room = bytes + HUGE_PAGE;
     char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -101,7 +101,8 @@ static void *map_block(size_t bytes) {
 
 static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **out) {
     (void) b, (void) device;
-    *out = bytes >= HUGE_PAGE ? map_block(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t) 255);
+    *out =
+        bytes >= HUGE_PAGE ? map_block(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t) 255);
     if (!*out)
         return jitc_fail(JIT_OUT_OF_MEMORY, "llvm: no memory for %zu bytes", bytes);
     return JIT_OK;

@@ -194,8 +194,7 @@ static jit_status relocate(image *m, const Elf64_Shdr *target, uint8_t *start,
         case R_X86_64_GOTPCRELX:
         case R_X86_64_REX_GOTPCRELX:
             return write_relative(place, fill_slot(m, index, address), r->r_addend);
-        default:
-            return jitc_fail(JIT_COMPILE_FAILED, "llvm: relocation of unknown type %u", type);
+        default: return jitc_fail(JIT_COMPILE_FAILED, "llvm: relocation of unknown type %u", type);
     }
 }
 
@@ -246,7 +245,8 @@ static jit_status build(image *m, const char *entry, jitc_code *out) {
     TRY(relocate_all(m));
     TRY(find_entry(m, entry, &out->entry));
     if (mprotect(m->base, m->size, PROT_READ | PROT_EXEC) != 0)
-        return jitc_fail(JIT_DEVICE_FAILED, "llvm: the system does not allow to run generated code");
+        return jitc_fail(JIT_DEVICE_FAILED,
+                         "llvm: the system does not allow to run generated code");
     return JIT_OK;
 }
 

@@ -1,7 +1,7 @@
 /* loader.h: relocatable x86-64 ELF objects to code that runs.  Layer: llvm.  May include: core.
  *
- * Takes what code generation makes of a kernel: text, read-only data and calls of external functions.
- * Anything else, and anything damaged, is refused: the object may come from a file. */
+ * Takes what code generation makes of a kernel: text, read-only data and calls of external
+ * functions. Anything else, and anything damaged, is refused: the object may come from a file. */
 #ifndef JITC_LLVM_LOADER_H
 #define JITC_LLVM_LOADER_H
 #include "core/mem.h"
@@ -19,8 +19,8 @@ typedef struct jitc_resolver {
     void *context;
 } jitc_resolver;
 
-/** Load an object and find the function `entry` in it. JIT_COMPILE_FAILED, and why, if the object is
- *  not one that can be loaded; JIT_OUT_OF_MEMORY. */
+/** Load an object and find the function `entry` in it. JIT_COMPILE_FAILED, and why, if the object
+ * is not one that can be loaded; JIT_OUT_OF_MEMORY. */
 jit_status jitc_code_load(const jitc_blob *object, const char *entry, const jitc_resolver *resolver,
                           jitc_code *out);
 void jitc_code_finish(jitc_code *c);

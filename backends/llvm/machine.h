@@ -3,9 +3,9 @@
 #define JITC_LLVM_MACHINE_H
 #include "llvm/emit.h"
 
-/** The greatest instruction set that the processor has, or a lesser one that `wanted` names ("x86-64",
- *  "x86-64-v2", ...; empty: none). JIT_INVALID_ARGUMENT if there is no such name; JIT_UNAVAILABLE if the
- *  processor does not have it. */
+/** The greatest instruction set that the processor has, or a lesser one that `wanted` names
+ * ("x86-64", "x86-64-v2", ...; empty: none). JIT_INVALID_ARGUMENT if there is no such name;
+ * JIT_UNAVAILABLE if the processor does not have it. */
 jit_status jitc_machine_isa(const char *wanted, jitc_isa *out);
 /** "x86-64-v3". */
 const char *jitc_machine_isa_name(jitc_isa isa);

@@ -1,7 +1,7 @@
 /* memory.c: vectors from and to arrays.  Layer: llvm.  May include: core, ir.
  *
- * Masked instructions exist for all types on v4 only. Elsewhere LLVM makes a branch for each lane of
- * them, which is slow to compile; there the last vector goes through a buffer on the stack, and
+ * Masked instructions exist for all types on v4 only. Elsewhere LLVM makes a branch for each lane
+ * of them, which is slow to compile; there the last vector goes through a buffer on the stack, and
  * indexed accesses take one lane after the other, without branches: lanes that must not touch the
  * array get the address of a dummy element. */
 #include "llvm/memory.h"
@@ -115,8 +115,8 @@ static void report_bounds(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef 
     api->LLVMPositionBuilderAtEnd(e->b, next);
 }
 
-/** Compare as unsigned, so that negative indices are out of range too. 32 bits are enough unless the
- *  array or the index's type is larger: then the array has at most 2^31 elements. */
+/** Compare as unsigned, so that negative indices are out of range too. 32 bits are enough unless
+ * the array or the index's type is larger: then the array has at most 2^31 elements. */
 static checked check(jitc_emit *e, const jitc_lane_access *a) {
     bool wide = a->wide || jitc_dtypes[a->index_type].bits == 64;
     LLVMTypeRef scalar = wide ? e->i64 : e->i32;
@@ -126,7 +126,7 @@ static checked check(jitc_emit *e, const jitc_lane_access *a) {
     LLVMValueRef in_range = jitc_emit_icmp(e, LLVMIntULT, index, jitc_emit_splat(e, size));
     if (a->report)
         report_bounds(e, a, in_range);
-    return (checked){index, both(e, a->active, in_range)};
+    return (checked) {index, both(e, a->active, in_range)};
 }
 
 static bool has_indexed(const jitc_emit *e, jit_dtype type) {
@@ -183,7 +183,8 @@ LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a) {
     return jitc_emit_intrinsic2(e, "llvm.masked.gather", overloads, 4, args);
 }
 
-static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c, LLVMValueRef v) {
+static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c,
+                          LLVMValueRef v) {
     LLVMValueRef addresses = lane_addresses(e, a, c);
     for (unsigned i = 0; i < e->lanes; i++) {
         LLVMValueRef one = e->api->LLVMBuildExtractElement(e->b, v, i32(e, i), "");
@@ -198,8 +199,7 @@ void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef val
         scatter_lanes(e, a, &c, v);
         return;
     }
-    LLVMValueRef args[] = {v, lane_pointers(e, a, &c), i32(e, jitc_dtypes[a->type].bytes),
-                           c.valid};
+    LLVMValueRef args[] = {v, lane_pointers(e, a, &c), i32(e, jitc_dtypes[a->type].bytes), c.valid};
     LLVMTypeRef overloads[] = {jitc_emit_vector(e, stored(e, a->type)),
                                jitc_emit_vector(e, e->ptr)};
     jitc_emit_intrinsic2(e, "llvm.masked.scatter", overloads, 4, args);

@@ -19,7 +19,7 @@ LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef poi
 
 /** An access by index. */
 typedef struct jitc_lane_access {
-    jit_dtype type;          /* of the elements */
+    jit_dtype type; /* of the elements */
     jit_dtype index_type;
     bool wide;               /* the array may have more than 2^31 elements */
     LLVMValueRef base, size; /* ptr, i64 */

@@ -114,10 +114,8 @@ LLVMValueRef jitc_emit_op_copysign(jitc_emit *e, const jitc_operation *o) {
     of_b.v[0] = o->v[1];
     unsigned bits = jitc_dtypes[o->type].bits;
     LLVMTypeRef integer = bits == 16 ? e->i16 : bits == 32 ? e->i32 : e->i64;
-    LLVMValueRef size =
-        jitc_emit_cast(e, LLVMBitCast, with_sign(e, o, LLVMAnd, false), integer);
-    LLVMValueRef sign =
-        jitc_emit_cast(e, LLVMBitCast, with_sign(e, &of_b, LLVMAnd, true), integer);
+    LLVMValueRef size = jitc_emit_cast(e, LLVMBitCast, with_sign(e, o, LLVMAnd, false), integer);
+    LLVMValueRef sign = jitc_emit_cast(e, LLVMBitCast, with_sign(e, &of_b, LLVMAnd, true), integer);
     return jitc_emit_cast(e, LLVMBitCast, jitc_emit_bin(e, LLVMOr, size, sign),
                           jitc_emit_scalar(e, o->type));
 }

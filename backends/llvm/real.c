@@ -82,8 +82,8 @@ static LLVMValueRef rsqrt_f64(jitc_emit *e, const jitc_operation *o) {
     LLVMValueRef s = intrinsic(e, o, "llvm.sqrt", x);
     LLVMValueRef y = jitc_emit_bin(e, LLVMFDiv, one, s);
     LLVMValueRef minus_s = e->api->LLVMBuildFNeg(e->b, s, "");
-    LLVMValueRef of_root = jitc_emit_fma(e, minus_s, s, x);        /* x - s^2 */
-    LLVMValueRef of_quotient = jitc_emit_fma(e, minus_s, y, one);  /* 1 - s y */
+    LLVMValueRef of_root = jitc_emit_fma(e, minus_s, s, x);       /* x - s^2 */
+    LLVMValueRef of_quotient = jitc_emit_fma(e, minus_s, y, one); /* 1 - s y */
     LLVMValueRef half = jitc_emit_bin(e, LLVMFMul, jitc_emit_bin(e, LLVMFMul, y, y),
                                       jitc_emit_real(e, e->f64, -0.5));
     LLVMValueRef correction = jitc_emit_fma(e, of_root, half, of_quotient);
@@ -123,16 +123,16 @@ static bool wants_less(const jitc_operation *o) {
     return o->op == JITC_OP_min || o->op == JITC_OP_fmin;
 }
 
-/** The lesser (greater) of a and b; of zeros the negative (positive) one; b if either is NaN. By hand:
- *  LLVM's own forms cannot be selected before version 17. */
+/** The lesser (greater) of a and b; of zeros the negative (positive) one; b if either is NaN. By
+ * hand: LLVM's own forms cannot be selected before version 17. */
 static LLVMValueRef ordered_extremum(jitc_emit *e, const jitc_operation *o, LLVMValueRef a,
                                      LLVMValueRef b) {
     LLVMRealPredicate better = wants_less(o) ? LLVMRealOLT : LLVMRealOGT;
     LLVMValueRef r = jitc_emit_select(e, jitc_emit_fcmp(e, better, a, b), a, b);
     LLVMTypeRef integer = same_bits(e, o);
-    LLVMValueRef zero =
-        jitc_emit_bin(e, wants_less(o) ? LLVMOr : LLVMAnd, jitc_emit_cast(e, LLVMBitCast, a, integer),
-                      jitc_emit_cast(e, LLVMBitCast, b, integer));
+    LLVMValueRef zero = jitc_emit_bin(e, wants_less(o) ? LLVMOr : LLVMAnd,
+                                      jitc_emit_cast(e, LLVMBitCast, a, integer),
+                                      jitc_emit_cast(e, LLVMBitCast, b, integer));
     LLVMValueRef equal = jitc_emit_fcmp(e, LLVMRealOEQ, a, b);
     return jitc_emit_select(e, equal, jitc_emit_cast(e, LLVMBitCast, zero, computed(e, o)), r);
 }
@@ -163,8 +163,8 @@ LLVMValueRef jitc_emit_op_least_number(jitc_emit *e, const jitc_operation *o) {
     return result(e, o, r);
 }
 
-/** Round to odd: the sum of an exact product and c in f64, where inexact to the odd neighbour, then one
- *  rounding to 11 or 8 bits. */
+/** Round to odd: the sum of an exact product and c in f64, where inexact to the odd neighbour, then
+ * one rounding to 11 or 8 bits. */
 static LLVMValueRef small_fma(jitc_emit *e, const jitc_operation *o) {
     LLVMValueRef v[3];
     for (int i = 0; i < 3; i++)
