@@ -53,6 +53,7 @@ typedef struct jitc_thread_state {
 typedef struct jitc_thread {
     struct jitc_thread *next, *previous; /* in the runtime's list */
     int current[JITC_BACKENDS];          /* device of new variables */
+    int used[JITC_BACKENDS];             /* 1 + the last device of which it has a state */
     jitc_thread_state state[JITC_BACKENDS][JITC_MAX_DEVICES];
     uint32_t *scheduled; /* nodes, each held */
     size_t scheduled_count, scheduled_capacity;

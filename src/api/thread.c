@@ -122,6 +122,8 @@ jit_status jitc_api_state(jitc_thread *t, jit_backend b, int device, jitc_thread
         TRY(open_device(&jitc_runtime.started[index], device, &opened));
         TRY(jitc_device_take_stream(opened, &s->stream));
         s->device = opened;
+        if (t->used[index] <= device)
+            t->used[index] = device + 1;
     }
     *out = s;
     return JIT_OK;
@@ -129,7 +131,7 @@ jit_status jitc_api_state(jitc_thread *t, jit_backend b, int device, jitc_thread
 
 jit_status jitc_api_sync_thread(jitc_thread *t) {
     for (int b = 0; b < JITC_BACKENDS; ++b)
-        for (int d = 0; d < JITC_MAX_DEVICES; ++d) {
+        for (int d = 0; d < t->used[b]; ++d) {
             jitc_stream *s = t->state[b][d].stream;
             if (s)
                 TRY(s->backend->wait(s, jitc_load_acquire(&s->queued))); /* pairs with launch */
