@@ -719,7 +719,7 @@ static int use_pool_in_child(jitc_pool *p, jitc_queue *q, jitc_queue *dropped, u
 }
 
 Test(workers, a_forked_child_starts_afresh, .timeout = 120) {
-    for (int round = 0; round < 20; ++round) {
+    for (int round = 0; round < 100; ++round) {
         jitc_pool *p = make_pool(3);
         jitc_queue *q = make_queue(p), *blocked = make_queue(p), *busy = make_queue(p);
         gate g = {0};
@@ -736,7 +736,7 @@ Test(workers, a_forked_child_starts_afresh, .timeout = 120) {
         waiter w = {busy, 0, (const uint64_t *) (const void *) &flag};
         pthread_t churner;
         pthread_create(&churner, NULL, churn, &w);
-        sleep_us(100 + round * 37);
+        sleep_us(100 + round * 7);
         pid_t child = fork();
         if (child == 0)
             _exit(use_pool_in_child(p, q, blocked, n, &in_flight));

@@ -4,36 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-static jit_status work_create(jitc_pool *p, jitc_work_kind kind, jitc_work **out) {
-    jitc_spinlock_lock(&p->lock);
+/* NULL: JIT_OUT_OF_MEMORY was raised. */
+static jitc_work *work_create(jitc_pool *p, jitc_work_kind kind) {
+    jitc_spin_lock(&p->lock);
     jitc_work *w = p->free;
     if (w)
         p->free = w->next;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     if (!w) {
         w = aligned_alloc(CACHE_LINE, sizeof *w);
-        if (!w)
-            return jitc_fail(JIT_OUT_OF_MEMORY, "no memory to queue work on the CPU");
+        if (!w) {
+            jitc_fail(JIT_OUT_OF_MEMORY, "no memory to queue work on the CPU");
+            return NULL;
+        }
         memset(w, 0, sizeof *w);
-        jitc_spinlock_lock(&p->lock);
+        jitc_spin_lock(&p->lock);
         w->registered = p->all;
         atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk it any time */
         p->all = w;
-        jitc_spinlock_unlock(&p->lock);
+        jitc_spin_unlock(&p->lock);
     }
     w->kind = kind;
     w->lanes = w->block = 1;
     w->cost_ns = kind == WORK_CALL ? WAKE_NS : 0; /* nobody knows how long a call takes */
     jitc_store_relaxed(&w->claimed, 0u);
-    *out = w;
-    return JIT_OK;
+    return w;
 }
 
 static void work_give_back(jitc_pool *p, jitc_work *w) {
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     w->next = p->free;
     p->free = w;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
 }
 
 static uint64_t enqueue(jitc_queue *q, jitc_work *w) {
@@ -44,9 +46,9 @@ static uint64_t enqueue(jitc_queue *q, jitc_work *w) {
     w->number = number;
     w->next = NULL;
     jitc_store_relaxed(&q->last, number);
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     jitc_pool_append_locked(p, q, w, &r);
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     jitc_pool_deliver(p, &r);
     return number;
 }
@@ -103,8 +105,9 @@ static uint64_t run_in_call(jitc_queue *q, const jitc_task *t) {
 
 static jit_status queue_lanes(jitc_queue *q, const jitc_task *t, uint64_t *number) {
     jitc_pool *p = q->pool;
-    jitc_work *w;
-    TRY(work_create(p, WORK_LANES, &w));
+    jitc_work *w = work_create(p, WORK_LANES);
+    if (!w)
+        return JIT_OUT_OF_MEMORY;
     jit_status status = copy_params(w, t);
     if (status != JIT_OK) {
         work_give_back(p, w);
@@ -135,8 +138,9 @@ jit_status jitc_queue_launch(jitc_queue *q, const jitc_task *t, uint64_t *number
 
 jit_status jitc_queue_call(jitc_queue *q, void (*function)(void *), void *context,
                            uint64_t *number) {
-    jitc_work *w;
-    TRY(work_create(q->pool, WORK_CALL, &w));
+    jitc_work *w = work_create(q->pool, WORK_CALL);
+    if (!w)
+        return JIT_OUT_OF_MEMORY;
     w->call = function;
     w->context = context;
     *number = enqueue(q, w);
@@ -149,8 +153,9 @@ jit_status jitc_queue_wait_for(jitc_queue *q, jitc_queue *other, uint64_t n, uin
         *number = jitc_load_relaxed(&q->last);
         return JIT_OK;
     }
-    jitc_work *w;
-    TRY(work_create(q->pool, WORK_WAIT, &w));
+    jitc_work *w = work_create(q->pool, WORK_WAIT);
+    if (!w)
+        return JIT_OUT_OF_MEMORY;
     w->awaited = other;
     w->awaited_number = n;
     *number = enqueue(q, w);
@@ -167,11 +172,11 @@ jit_status jitc_queue_create(jitc_pool *p, jitc_queue **out) {
         return jitc_fail(JIT_OUT_OF_MEMORY, "no memory for a CPU stream");
     memset(q, 0, sizeof *q);
     q->pool = p;
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     q->next = p->queues;
     atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk the list any time */
     p->queues = q;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     *out = q;
     return JIT_OK;
 }
@@ -181,11 +186,11 @@ void jitc_queue_destroy(jitc_queue *q) {
         return;
     jitc_pool *p = q->pool;
     assert(jitc_queue_done(q, jitc_load_relaxed(&q->last)));
-    jitc_spinlock_lock(&p->lock); /* also waits for the thread that is settling q */
+    jitc_spin_lock(&p->lock); /* also waits for the thread that is settling q */
     jitc_queue **link = &p->queues;
     while (*link != q)
         link = &(*link)->next;
     *link = q->next;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     free(q);
 }

@@ -73,7 +73,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
     do {
         jitc_rousing r = {0};
         uint64_t begin = 0;
-        jitc_spinlock_lock(&p->lock);
+        jitc_spin_lock(&p->lock);
         if (w) {
             jitc_pool_release_locked(p, w, &r);
             if (!h->queue)
@@ -84,7 +84,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
             jitc_pool_call_for_help_locked(p, &r); /* for what it leaves behind */
         else
             w = jitc_pool_take_locked(p, h, &begin, &r);
-        jitc_spinlock_unlock(&p->lock);
+        jitc_spin_unlock(&p->lock);
         jitc_pool_deliver(p, &r);
         if (w) {
             helped = true;
@@ -101,7 +101,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
 
 static void worker_sleep(jitc_pool *p, jitc_worker *self) {
     static const jitc_helper any = {0};
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     bool stay_up = p->quit || jitc_pool_has_work_locked(p, &any);
     if (!stay_up) {
         jitc_store_relaxed(&self->sleeper.awake, 0u);
@@ -109,15 +109,15 @@ static void worker_sleep(jitc_pool *p, jitc_worker *self) {
         p->asleep = &self->sleeper;
         jitc_add_relaxed(&p->searching, -1); /* who wakes it raises it again */
     }
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     if (!stay_up)
         sleep_until_awake(&self->sleeper);
 }
 
 static bool must_quit(jitc_pool *p) {
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     bool quit = p->quit;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     return quit;
 }
 
@@ -154,7 +154,7 @@ static void worker_start(jitc_pool *p) {
     if (w)
         w->pool = p;
     bool failed = !w || create_quiet_thread(w);
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     if (failed) {
         --p->started;
         jitc_add_relaxed(&p->searching, -1);
@@ -163,7 +163,7 @@ static void worker_start(jitc_pool *p) {
         atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk it any time */
         p->workers = w;
     }
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     if (failed)
         free(w);
 }
@@ -183,14 +183,14 @@ void jitc_pool_deliver(jitc_pool *p, jitc_rousing *r) {
 static void caller_sleep(jitc_pool *p, const jitc_helper *h) {
     jitc_sleeper self = {.number = h->number};
     jitc_rousing r = {0};
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     bool stay_up = is_satisfied(h) || jitc_pool_has_work_locked(p, h);
     if (!stay_up) {
         self.next = h->queue->sleepers;
         h->queue->sleepers = &self;
         jitc_pool_call_for_help_locked(p, &r);
     }
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     jitc_pool_deliver(p, &r);
     if (!stay_up)
         sleep_until_awake(&self);
@@ -237,11 +237,11 @@ static void free_works(jitc_pool *p) {
 
 /* NULL when there are no more. A worker may start another one until it has ended itself. */
 static jitc_worker *pop_worker(jitc_pool *p) {
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     jitc_worker *w = p->workers;
     if (w)
         p->workers = w->next;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     return w;
 }
 
@@ -249,12 +249,12 @@ void jitc_pool_destroy(jitc_pool *p) {
     if (!p)
         return;
     assert(!p->queues);
-    jitc_spinlock_lock(&p->lock);
+    jitc_spin_lock(&p->lock);
     p->quit = true;
     jitc_add_release(&p->arrivals, 1u); /* ends spinning */
     jitc_rousing r = {.list = p->asleep};
     p->asleep = NULL;
-    jitc_spinlock_unlock(&p->lock);
+    jitc_spin_unlock(&p->lock);
     jitc_pool_deliver(p, &r);
     for (jitc_worker *w; (w = pop_worker(p));) {
         pthread_join(w->thread, NULL);
@@ -272,7 +272,7 @@ int jitc_pool_threads(const jitc_pool *p) {
  * right at any moment (lists that grow by one store at their head) and makes everything else anew.
  */
 void jitc_pool_forked(jitc_pool *p) {
-    jitc_store_relaxed(&p->lock.held, 0u);
+    jitc_spin_init(&p->lock);
     for (jitc_worker *w = p->workers, *next; w; w = next) {
         next = w->next;
         free(w);

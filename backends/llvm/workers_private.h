@@ -39,28 +39,10 @@ enum { CACHE_LINE = 64, OWN_PARAMS = 16 };
 #define SPLIT_NS 8e3
 #define WAKE_NS  100e3
 
-/* Held for tens of nanoseconds, so it spins; a mutex costs twice as much per queued task. */
-typedef struct JITC_CAPABILITY("mutex") jitc_spinlock {
-    atomic_uint held;
-} jitc_spinlock;
-
 static inline void jitc_cpu_pause(void) {
 #if defined(__x86_64__)
     _mm_pause();
 #endif
-}
-
-static inline void jitc_spinlock_lock(jitc_spinlock *l) ACQUIRES(l) UNCHECKED_LOCKING {
-    for (unsigned tries = 0; jitc_exchange_acquire(&l->held, 1u);) /* pairs with _unlock */
-        while (jitc_load_relaxed(&l->held)) {
-            if (++tries % 64)
-                jitc_cpu_pause();
-            else
-                sched_yield(); /* the holder may have lost its core */
-        }
-}
-static inline void jitc_spinlock_unlock(jitc_spinlock *l) RELEASES(l) UNCHECKED_LOCKING {
-    jitc_store_release(&l->held, 0u);
 }
 
 /* Default floating point environment for task functions. */
@@ -171,7 +153,7 @@ struct jitc_pool {
     int worker_limit;
     int64_t spin_ns;
 
-    jitc_spinlock lock; /* guards all below but the atomics, and the queues' lists */
+    jitc_spin lock; /* guards all below but the atomics, and the queues' lists */
     bool quit;
     int started; /* workers, those being created counted */
     jitc_worker *workers;
