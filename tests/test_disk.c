@@ -562,6 +562,8 @@ Test(disk, a_writer_killed_at_any_time_leaves_whole_entries_or_none) {
     folder_make(folder);
     jitc_disk *d = open_disk(folder, plenty);
     unsigned hits = 0;
+    for (unsigned i = 0; i < ENTRIES; i++)
+        put_sized(d, i, 8000, 0);
     for (unsigned round = 0; round < 60; round++) {
         pid_t child = fork();
         if (child == 0)
