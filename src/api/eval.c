@@ -240,22 +240,16 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
     return status;
 }
 
-/* Literals go anywhere: their device is the thread's. */
-static int device_of(const jitc_thread *t, const jitc_node *n) {
-    return n->op == JITC_OP_literal ? t->current[jitc_backend_index(jitc_node_backend(n))]
-                                    : jitc_node_device(n);
-}
-
 /* Move the nodes that go with the first one to the front; returns their number. */
-static size_t same_device_first(jitc_graph *g, const jitc_thread *t, uint32_t *nodes, size_t n,
-                                jit_backend *backend, int *device) {
+static size_t same_device_first(jitc_graph *g, uint32_t *nodes, size_t n, jit_backend *backend,
+                                int *device) {
     size_t same = 0;
     jitc_graph_lock(g);
     *backend = jitc_node_backend(jitc_node_at(g, nodes[0]));
-    *device = device_of(t, jitc_node_at(g, nodes[0]));
+    *device = jitc_node_device(jitc_node_at(g, nodes[0]));
     for (size_t i = 0; i < n; ++i) {
         const jitc_node *node = jitc_node_at(g, nodes[i]);
-        if (jitc_node_backend(node) == *backend && device_of(t, node) == *device) {
+        if (jitc_node_backend(node) == *backend && jitc_node_device(node) == *device) {
             uint32_t other = nodes[same];
             nodes[same++] = nodes[i];
             nodes[i] = other;
@@ -270,8 +264,8 @@ static jit_status evaluate_list(jitc_graph *g, jitc_thread *t, bool leaves) {
     for (size_t first = 0; first < t->scheduled_count;) {
         jit_backend backend;
         int device;
-        size_t n = same_device_first(g, t, t->scheduled + first, t->scheduled_count - first,
-                                     &backend, &device);
+        size_t n = same_device_first(g, t->scheduled + first, t->scheduled_count - first, &backend,
+                                     &device);
         jit_status one = evaluate_some(t, backend, device, n, t->scheduled + first, leaves);
         status = status == JIT_OK ? one : status;
         first += n;

@@ -254,9 +254,7 @@ jit_backend jit_backend_of(jit_var v) {
 
 int jit_device_of(jit_var v) {
     jitc_var_info i;
-    if (!info("jit_device_of", v, &i))
-        return -1;
-    return i.literal ? jit_device(i.backend) : i.device;
+    return info("jit_device_of", v, &i) ? i.device : -1;
 }
 
 jit_status jit_set_label(jit_var v, const char *label) {
