@@ -119,6 +119,8 @@ static size_t put_integers(jit_dtype t, uint64_t *out) {
         out[n++] = power - 1;
         out[n++] = power + 1;
         out[n++] = power + power / 2 + 1;
+        out[n++] = power + (power >> 8) + 1; /* just above the middle of two bf16 */
+        out[n++] = power + (power >> 11) + 1;
     }
     for (size_t i = 0; i < 3; i++) {
         out[n++] = bits - 1 + i; /* shift amounts */

@@ -193,6 +193,10 @@ static double minimum_number(double a, double b) {
 static double maximum_number(double a, double b) {
     return isnan(a) ? b : isnan(b) ? a : maximum(a, b);
 }
+/** powl, but for -infinity to powers below -2^62, of which glibc 2.36 makes +infinity. */
+static long double powerl(long double a, long double b) {
+    return isinf(a) && b < -0x1p62L ? 0 : powl(a, b);
+}
 static long double rsqrtl(long double a) {
     return 1 / sqrtl(a);
 }
