@@ -104,6 +104,20 @@ Test(eval, a_changed_scalar_compiles_nothing) {
     jit_scope_pop(0, NULL);
 }
 
+Test(eval, arrays_larger_than_caches) {
+    size_t n = ((size_t) 1 << 24) + 3;
+    uint32_t *x = malloc(n * sizeof *x);
+    jit_var i = jit_counter(B, n), sum = jit_add(i, i);
+    cr_assert_eq(jit_read(sum, x), JIT_OK, "%s", jit_error());
+    size_t right = 0;
+    while (right < n && x[right] == 2 * right)
+        ++right;
+    cr_assert_eq(right, n, "element %zu is %u", right, x[right < n ? right : 0]);
+    jit_unref(i);
+    jit_unref(sum);
+    free(x);
+}
+
 Test(eval, a_dropped_variable_is_not_computed) {
     jit_var x = ramp(10), y = jit_add(x, x);
     jit_schedule(y);

@@ -71,6 +71,30 @@ Test(llvm, kernels_touch_nothing_behind_the_padding) {
     for_each_isa(check_padded);
 }
 
+/** Stores past the caches want aligned memory, as all outputs are. */
+static void check_streaming(runner *r) {
+    enum { LANES = 197 };
+    for (int t = 0; t < JITC_DTYPE_COUNT; t++) {
+        size_t bytes = 256 * jitc_dtypes[t].bytes;
+        void *in = aligned_alloc(256, bytes), *out = aligned_alloc(256, bytes);
+        uint64_t params[8];
+        jitc_program p = {.head.flags = JITC_PROGRAM_STREAM};
+        fill((jit_dtype) t, in, LANES);
+        add_store(&p, (jit_dtype) t, add_data(&p, (jit_dtype) t, in, params), out, params);
+        for (int level = 0; level <= 2; level += 2) {
+            memset(out, 0x55, bytes);
+            runner_run(r, &p, level, LANES, params);
+            cr_assert_arr_eq(out, in, LANES * jitc_dtypes[t].bytes, "%s", jitc_dtypes[t].name);
+        }
+        jitc_program_finish(&p);
+        free(in);
+        free(out);
+    }
+}
+Test(llvm, elements_stored_past_the_caches_arrive) {
+    for_each_isa(check_streaming);
+}
+
 static void check_neighbours(runner *r) {
     for (int t = 0; t < JITC_DTYPE_COUNT; t++)
         for (int i = 0; i < SIZES - 1; i++) {

@@ -26,6 +26,7 @@ typedef struct jitc_emit {
     jitc_isa isa;
     unsigned lanes;
     bool fast_math;
+    bool stream; /* whole vectors are stored past the caches */
     LLVMTypeRef i1, i8, i16, i32, i64, f16, f32, f64, ptr; /* scalar types */
 } jitc_emit;
 

@@ -12,6 +12,7 @@
  * Literals are loaded where they are used: loaded earlier, they would take registers, and at level
  * 0 stack slots. */
 #include "llvm/kernel.h"
+#include "llvm/literals.h"
 #include "llvm/memory.h"
 #include "llvm/operation.h"
 #include <stdlib.h>
@@ -26,6 +27,8 @@ typedef struct builder {
     LLVMValueRef *values;   /* MAX_UNROLL for each instruction */
     LLVMValueRef *pointers; /* of each parameter, loaded in the entry block; NULL: not one */
     LLVMValueRef begin, end, params;
+    int level;
+    jitc_literals literals;
     LLVMValueRef position; /* i64: the first lane of the first vector */
     const jitc_tail *tail; /* NULL in the main loop */
     bool mask_memory;      /* in the tail: arrays end at the last lane */
@@ -50,23 +53,11 @@ static LLVMValueRef parameter(builder *k, uint32_t index, LLVMTypeRef type) {
 
 /* Operands. */
 
-static LLVMValueRef literal(builder *k, const jitc_inst *i) {
-    jit_dtype type = (jit_dtype) i->type;
-    if (!(i->flags & JITC_INST_BAKED))
-        return jitc_emit_load_splat(&k->e, type, parameter_address(k, i->a));
-    uint64_t bits = jitc_inst_bits(i);
-    if (type != JIT_f32 && type != JIT_f64)
-        return jitc_emit_int(&k->e, jitc_emit_scalar(&k->e, type), bits);
-    LLVMTypeRef integer = type == JIT_f32 ? k->e.i32 : k->e.i64;
-    return jitc_emit_cast(&k->e, LLVMBitCast, jitc_emit_int(&k->e, integer, bits),
-                          jitc_emit_scalar(&k->e, type));
-}
-
 /** Make an operand's value: literals once for all vectors of the iteration. */
 static void prepare(builder *k, uint32_t inst) {
     const jitc_inst *i = &k->p->inst[inst];
     if (i->op == JITC_OP_literal) {
-        LLVMValueRef v = literal(k, i);
+        LLVMValueRef v = jitc_literals_value(&k->e, &k->literals, i);
         for (unsigned u = 0; u < MAX_UNROLL; u++)
             value(k, inst)[u] = v;
     } else if (i->op == JITC_OP_masked) {
@@ -344,14 +335,19 @@ static void emit_function(builder *k) {
     uint32_t flags = k->p->head.flags;
     api->LLVMPositionBuilderAtEnd(k->e.b, entry);
     load_parameters(k);
+    jitc_literals_init(&k->e, k->p, k->params, k->level, &k->literals);
     emit_early(k);
-    entry = api->LLVMGetInsertBlock(k->e.b); /* a bounds check ends a block */
+    entry = api->LLVMGetInsertBlock(k->e.b); /* tables of literals and bounds checks end a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
     if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
         exit = emit_with_tail(k, entry);
     else
         exit = emit_plain(k, entry);
     api->LLVMPositionBuilderAtEnd(k->e.b, exit);
+    /* ORDER: stores past the caches before whatever says that the kernel is done, by this fence;
+     * without it other threads may read stale elements. */
+    if (k->e.stream)
+        api->LLVMBuildFence(k->e.b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
     api->LLVMBuildRetVoid(k->e.b);
 }
 
@@ -420,12 +416,14 @@ static void declare_function(builder *k) {
 jit_status jitc_kernel_build(const jitc_llvm *api, LLVMContextRef context, LLVMModuleRef module,
                              const jitc_kernel_target *target, const jitc_program *p) {
     builder k = {.p = p,
+                 .level = target->level,
                  .e = {.api = api,
                        .context = context,
                        .module = module,
                        .isa = target->isa,
                        .lanes = target->lanes,
-                       .fast_math = p->head.flags & JITC_PROGRAM_FAST_MATH}};
+                       .fast_math = p->head.flags & JITC_PROGRAM_FAST_MATH,
+                       .stream = p->head.flags & JITC_PROGRAM_STREAM}};
     void *memory;
     size_t values = (size_t) p->head.count * MAX_UNROLL, pointers = (size_t) p->head.params + 1;
     TRY(jitc_calloc(values + pointers, sizeof(LLVMValueRef), &memory));

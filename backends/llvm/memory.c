@@ -37,6 +37,16 @@ static void store_vector(jitc_emit *e, LLVMValueRef v, LLVMValueRef p, unsigned 
     e->api->LLVMSetAlignment(e->api->LLVMBuildStore(e->b, v, p), align);
 }
 
+/* Outputs are our own memory, aligned to more than a vector, and whole vectors start at multiples
+ * of their size. */
+static void stream_vector(jitc_emit *e, LLVMValueRef v, LLVMValueRef p, unsigned bytes) {
+    const jitc_llvm *api = e->api;
+    LLVMValueRef one = i32(e, 1), store = api->LLVMBuildStore(e->b, v, p);
+    unsigned kind = api->LLVMGetMDKindIDInContext(e->context, "nontemporal", 11);
+    api->LLVMSetAlignment(store, bytes);
+    api->LLVMSetMetadata(store, kind, api->LLVMMDNodeInContext(e->context, &one, 1));
+}
+
 static void copy_lanes(jitc_emit *e, LLVMValueRef to, LLVMValueRef from, unsigned bytes,
                        const jitc_tail *tail) {
     LLVMValueRef size = e->api->LLVMConstInt(e->i64, bytes, 0);
@@ -65,7 +75,9 @@ void jitc_emit_store(jitc_emit *e, jit_dtype type, LLVMValueRef pointer, LLVMVal
     unsigned bytes = jitc_dtypes[type].bytes;
     LLVMTypeRef scalar = stored(e, type), vector = jitc_emit_vector(e, scalar);
     LLVMValueRef v = from_value(e, type, value);
-    if (!tail) {
+    if (!tail && e->stream) {
+        stream_vector(e, v, pointer, bytes * e->lanes);
+    } else if (!tail) {
         store_vector(e, v, pointer, bytes);
     } else if (!has_masked(e)) {
         LLVMValueRef room = jitc_emit_stack(e, scalar, e->lanes);

@@ -85,7 +85,7 @@ static void print_inst(FILE *f, const jitc_inst *i, uint32_t index) {
 }
 
 char *jitc_program_print(const jitc_program *p) {
-    static const char *const flag_names[] = {"tail", "wide", "bounds", "fast_math", NULL};
+    static const char *const flag_names[] = {"tail", "wide", "bounds", "fast_math", "stream", NULL};
     char *text = NULL;
     size_t size;
     FILE *f = open_memstream(&text, &size);

@@ -2,6 +2,8 @@
  * first use; everything else in the order of the list. */
 #include "schedule/order.h"
 
+enum { STREAM_BYTES = 64 << 20 };
+
 typedef struct emitter {
     jitc_plan *plan;
     jitc_order *order;
@@ -162,6 +164,16 @@ static jit_status emit_store(emitter *m, uint32_t position) {
     return JIT_OK;
 }
 
+/* Outputs that no cache would keep are better written past it, which spares reading the lines
+ * first. */
+static void note_size(emitter *m) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < m->group->outputs; ++i)
+        bytes += m->plan->slot[m->group->output[i]].used_bytes;
+    if (bytes >= STREAM_BYTES)
+        m->program->head.flags |= JITC_PROGRAM_STREAM;
+}
+
 /* A scatter starts from a copy of the array that it updates, or works in its memory. */
 static jit_status link_source(emitter *m, uint32_t position) {
     const jitc_node *n = jitc_order_node(m->order, position);
@@ -213,5 +225,6 @@ jit_status jitc_emit_group(jitc_plan *p, const jitc_options *o, const uint32_t *
             at->ready = 1;
         }
     }
+    note_size(&m);
     return emit_report(&m, o);
 }
