@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_UNROLL = 4 };
+enum { MAX_UNROLL = 4, QUICK_BLOCK = 96 };
 
 typedef struct builder {
     jitc_emit e;
@@ -212,18 +212,41 @@ static void emit_early(builder *k) {
     }
 }
 
+static LLVMBasicBlockRef new_block(builder *k, const char *name) {
+    return k->e.api->LLVMAppendBasicBlockInContext(k->e.context, k->e.function, name);
+}
+
+/** Go on in a block of its own. Some of the code generator's work grows with the square of a
+ * block's length, and its quick path gives up on the rest of a block at the first instruction that
+ * it does not know; what is live goes through the stack in between. */
+static void split_block(builder *k) {
+    LLVMBasicBlockRef next = new_block(k, "part");
+    k->e.api->LLVMBuildBr(k->e.b, next);
+    k->e.api->LLVMPositionBuilderAtEnd(k->e.b, next);
+}
+
+static void emit_vectors(builder *k, uint32_t n) {
+    prepare_all(k, &k->p->inst[n]);
+    for (unsigned u = 0; u < k->unroll; u++) {
+        if (is_effect(&k->p->inst[n]))
+            effect(k, n, u);
+        else
+            value(k, n)[u] = compute(k, n, u);
+    }
+}
+
 static void emit_body(builder *k) {
+    uint32_t since = 0;
     for (uint32_t n = 0; n < k->p->head.count; n++) {
         const jitc_inst *i = &k->p->inst[n];
         if (is_silent(i) || is_early(i))
             continue;
-        prepare_all(k, i);
-        for (unsigned u = 0; u < k->unroll; u++) {
-            if (is_effect(i))
-                effect(k, n, u);
-            else
-                value(k, n)[u] = compute(k, n, u);
+        if (k->level == 0 && since >= QUICK_BLOCK) {
+            split_block(k);
+            since = 0;
         }
+        emit_vectors(k, n);
+        since += k->unroll;
     }
 }
 
@@ -244,10 +267,6 @@ static void load_parameters(builder *k) {
 }
 
 /* Loops. */
-
-static LLVMBasicBlockRef new_block(builder *k, const char *name) {
-    return k->e.api->LLVMAppendBasicBlockInContext(k->e.context, k->e.function, name);
-}
 
 /** The lanes that exist of the vector at `position`. */
 static jitc_tail tail_of(builder *k) {
