@@ -192,6 +192,35 @@ Test(llvm, programs_of_all_lengths) {
     for_each_isa(check_lengths);
 }
 
+/** More literals than are loaded one by one, of all types. */
+static void check_many_literals(runner *r) {
+    enum { COUNT = 39, N = 70 };
+    uint64_t params[2 * COUNT + 1], *out[COUNT];
+    jitc_program p = {0};
+    for (int i = 0; i < COUNT; i++) {
+        jit_dtype t = (jit_dtype) (i % JITC_DTYPE_COUNT);
+        out[i] = calloc(N + 128, 8);
+        uint64_t garbage = ~jitc_bits_mask(t); /* above the literal's width */
+        uint32_t v = add_literal(&p, t, pattern(t, (uint64_t) i) | garbage, params);
+        add_store(&p, t, v, out[i], params);
+    }
+    for (int level = 0; level <= 2; level += 2) {
+        runner_run(r, &p, level, N, params);
+        for (int i = 0; i < COUNT; i++) {
+            jit_dtype t = (jit_dtype) (i % JITC_DTYPE_COUNT);
+            for (uint64_t k = 0; k < N; k++)
+                cr_assert_eq(read_element(t, out[i], k), pattern(t, (uint64_t) i));
+            memset(out[i], 0, N * 8);
+        }
+    }
+    for (int i = 0; i < COUNT; i++)
+        free(out[i]);
+    jitc_program_finish(&p);
+}
+Test(llvm, programs_of_many_literals) {
+    for_each_isa(check_many_literals);
+}
+
 /* Gather and scatter. */
 
 enum { TABLE = 50, LANES = 203 };
