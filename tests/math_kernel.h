@@ -29,20 +29,4 @@ void math_kernel_finish(math_kernel *k);
 /** r[i] = f(a[i], b[i]) for n elements, a multiple of 64; b is read for functions of two arguments.
  */
 void math_kernel_run(const math_kernel *k, const void *a, const void *b, void *r, size_t n);
-
-/** One argument or two, as bits of the type (zero above it), for the error's measurement. */
-typedef struct math_error {
-    double ulp;     /* the largest, in units in the last place of the true value (MPFR) */
-    uint64_t at[2]; /* where */
-    size_t above;   /* how many of the values checked with MPFR are off by more than 1 */
-} math_error;
-
-/** Measures n results. The C library, in the next wider type, finds the candidates, MPFR judges. */
-void math_error_add(math_error *e, const math_spec *s, const void *a, const void *b, const void *r,
-                    size_t n);
-double math_to_double(jit_dtype type, uint64_t bits);
-/** Special arguments, elements of the type: zeros, infinities, NaN, limits of ranges. */
-size_t math_edges(jit_dtype type, void *out, size_t room);
-/** Fill a (and b) with random arguments that suit the function; `seed` is moved on. */
-void math_random(const math_spec *s, uint64_t *seed, void *a, void *b, size_t n);
 #endif

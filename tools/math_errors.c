@@ -5,7 +5,7 @@
  * libmvec's math_errors check [STRIDE]     every instruction set and level of code generation, as
  * text; f32 in steps of STRIDE bit patterns (default 20011; 1 takes an hour) Arguments -l FILE (the
  * LLVM library), -f NAME (only that function), -s (without SLEEF) come first. */
-#include "../tests/math_kernel.h"
+#include "math_measure.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,61 +26,6 @@ typedef struct session {
     jitc_symbols *symbols;
     _Alignas(64) double a[CHUNK], b[CHUNK], r[CHUNK];
 } session;
-
-static void measure(session *s, const math_kernel *k, math_error *e) {
-    math_kernel_run(k, s->a, s->b, s->r, CHUNK);
-    math_error_add(e, &k->spec, s->a, s->b, s->r, CHUNK);
-}
-
-/** Every `stride`-th bit pattern of f32. */
-static void measure_patterns(session *s, const math_kernel *k, math_error *e) {
-    float *a = (void *) s->a;
-    size_t n = 0;
-    for (uint64_t bits = 0; bits < (uint64_t) 1 << 32; bits += s->o.stride) {
-        uint32_t low = (uint32_t) bits;
-        memcpy(&a[n++], &low, sizeof low);
-        if (n == CHUNK) {
-            measure(s, k, e);
-            n = 0;
-        }
-    }
-}
-
-static void measure_random(session *s, const math_kernel *k, size_t count, math_error *e) {
-    uint64_t seed = 88172645463325252;
-    for (size_t i = 0; i < count; i += CHUNK) {
-        math_random(&k->spec, &seed, s->a, s->b, CHUNK);
-        measure(s, k, e);
-    }
-}
-
-static void copy_element(jit_dtype type, void *to, size_t i, const void *from, size_t k) {
-    size_t bytes = jitc_dtypes[type].bytes;
-    memcpy((char *) to + i * bytes, (const char *) from + k * bytes, bytes);
-}
-
-static void measure_edges(session *s, const math_kernel *k, math_error *e) {
-    double edges[256];
-    jit_dtype type = k->spec.type;
-    size_t count = math_edges(type, edges, 256), n = 0;
-    for (size_t i = 0; i < count * count; i++) {
-        copy_element(type, s->a, n, edges, i / count);
-        copy_element(type, s->b, n, edges, i % count);
-        if (++n == CHUNK || i + 1 == count * count) {
-            measure(s, k, e);
-            n = 0;
-        }
-    }
-}
-
-static math_error measure_all(session *s, const math_kernel *k) {
-    math_error e = {0};
-    measure_edges(s, k, &e);
-    if (k->spec.type == JIT_f32 && jitc_ops[k->spec.op].arity == 1)
-        measure_patterns(s, k, &e);
-    measure_random(s, k, RANDOM, &e);
-    return e;
-}
 
 static double now(void) {
     struct timespec t;
@@ -156,7 +101,7 @@ static void print_other(session *s, const math_spec *ours, const char *format, c
         printf(" – |");
         return;
     }
-    math_error e = measure_all(s, &k);
+    math_error e = math_measure(&k, s->o.stride, RANDOM);
     printf(e.ulp < 100 ? " %.2f / %.2f |" : " %.2f / wrong |", measure_time(s, &k), e.ulp);
     math_kernel_finish(&k);
 }
@@ -166,7 +111,7 @@ static void print_row(session *s, jitc_op op, jit_dtype type) {
     math_kernel k;
     if (build(s, &spec, &k) != JIT_OK)
         return;
-    math_error e = measure_all(s, &k);
+    math_error e = math_measure(&k, s->o.stride, RANDOM);
     printf("| %s | %s | %s | %.3f | ", jitc_ops[op].name, jitc_dtypes[type].name,
            jitc_math_describe(op, type, JITC_ISA_V4), e.ulp);
     print_where(&spec, &e);
@@ -186,7 +131,7 @@ static void check(session *s, jitc_op op, jit_dtype type) {
             math_kernel k;
             if (build(s, &spec, &k) != JIT_OK)
                 continue;
-            math_error e = measure_all(s, &k);
+            math_error e = math_measure(&k, s->o.stride, RANDOM);
             printf("%-6s %s v%d O%d  %-24s %7.2f ns  %.4g ULP at ", jitc_ops[op].name,
                    jitc_dtypes[type].name, isa + 1, level, jitc_math_describe(op, type, isa),
                    measure_time(s, &k), e.ulp);
