@@ -37,10 +37,11 @@ value jitc_math_cosh_mended(const jitc_math *m, const value *args) {
     return finite_if_due(m, JITC_OP_cosh, args);
 }
 
-/* NaN to the power of -0 is 1, too. */
+/* 1 is 1 to the power of NaN, and NaN to the power of -0. */
 value jitc_math_pow_mended(const jitc_math *m, const value *args) {
     value y = finite_if_due(m, JITC_OP_pow, args);
-    return choose(m, equal(m, args[1], real(m, 0)), real(m, 1), y);
+    value one = real(m, 1), certain = equal(m, args[1], real(m, 0));
+    return choose(m, bits_or(m, equal(m, args[0], one), certain), one, y);
 }
 
 value jitc_math_tan_mended(const jitc_math *m, const value *args) {
