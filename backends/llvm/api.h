@@ -8,7 +8,6 @@
 #define JITC_LLVM_API_H
 #include "core/error.h"
 #include "core/sync.h"
-#include <llvm-c/Analysis.h>
 #include <llvm-c/Core.h>
 #include <llvm-c/Support.h>
 #include <llvm-c/Target.h>
