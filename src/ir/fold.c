@@ -298,10 +298,18 @@ static uint64_t fold_operands(jitc_op op, const operands *o, jit_dtype to) {
     return bits & width_mask(jitc_ops[op].result == JITC_RESULT_BOOL ? 1 : o->width);
 }
 
-/** Does folding this compute with floats? Then the modes of the calling thread matter. */
-static bool is_real(jitc_op op, jit_dtype t, jit_dtype to) {
-    return jitc_dtypes[t].cls == JITC_FLOAT ||
-           (op == JITC_OP_cast && jitc_dtypes[to].cls == JITC_FLOAT);
+/** Does folding this compute with floats in modes of the calling thread that may not be the usual
+ * ones? Asking is ten times quicker than saving and setting them. Functions in long double always
+ * set them: x87 arithmetic has modes of its own. */
+static bool modes_matter(jitc_op op, jit_dtype t, jit_dtype to) {
+    bool real = jitc_dtypes[t].cls == JITC_FLOAT ||
+                (op == JITC_OP_cast && jitc_dtypes[to].cls == JITC_FLOAT);
+#if defined(__SSE2_MATH__)
+    enum { FLAGS = 0x3f, USUAL = 0x1f80 }; /* of MXCSR */
+    if (real && !(jitc_ops[op].props & JITC_INEXACT))
+        return (__builtin_ia32_stmxcsr() & ~(unsigned) FLAGS) != USUAL;
+#endif
+    return real;
 }
 
 bool jitc_fold(jitc_op op, jit_dtype t, jit_dtype to, const uint64_t in[3], uint64_t *out) {
@@ -317,7 +325,7 @@ bool jitc_fold(jitc_op op, jit_dtype t, jit_dtype to, const uint64_t in[3], uint
         form != JITC_FORM_CAST)
         return false;
     memcpy(o.bits, in, jitc_ops[op].arity * sizeof *in);
-    if (!is_real(op, t, to)) {
+    if (!modes_matter(op, t, to)) {
         *out = fold_operands(op, &o, to);
         return true;
     }
