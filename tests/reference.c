@@ -84,7 +84,9 @@ static bool integer_binary(jitc_op op, jit_dtype t, const uint64_t in[2], uint64
         case JITC_OP_div: *out = y == 0 ? 0 : wrap(t, x / y); return true;
         case JITC_OP_mod: *out = y == 0 ? 0 : wrap(t, x - x / y * y); return true;
         case JITC_OP_mul_hi: *out = multiply_high(t, in[0], in[1]); return true;
-        case JITC_OP_shl: *out = in[1] >= width ? 0 : wrap(t, (wide) ((unsigned_wide) x << in[1])); return true;
+        case JITC_OP_shl:
+            *out = in[1] >= width ? 0 : wrap(t, (wide) ((unsigned_wide) x << in[1]));
+            return true;
         case JITC_OP_shr: *out = wrap(t, floor_shift(x, in[1])); return true;
         case JITC_OP_and: *out = in[0] & in[1]; return true;
         case JITC_OP_or: *out = in[0] | in[1]; return true;

@@ -305,6 +305,33 @@ static void check_op(jitc_op op) {
 #define OP(name, form, ...) TEST_##form(name)
 #include "ir/ops.def"
 
+/** Arrays without elements, alone and with an operand that stands for all. */
+static void check_empty(jitc_op op, jit_dtype t) {
+    const uint64_t none = 0;
+    bool selects = jitc_ops[op].form == JITC_FORM_SELECT;
+    jit_scope_push();
+    jit_var empty = support_array(t, &none, 0), one = support_literal(t, 1, 1);
+    jit_var mask = selects ? support_array(JIT_bool, &none, 0) : empty;
+    jit_var all = support_apply(op, (jit_var[3]) {mask, empty, empty});
+    jit_var some = support_apply(op, (jit_var[3]) {mask, one, one});
+    cr_assert(all && some, "jit_%s of %s: %s", jitc_ops[op].name, jit_dtype_name(t), jit_error());
+    free(support_read(all, 0));
+    free(support_read(some, 0));
+    ASSERT_OK(jit_scope_pop(0, NULL));
+}
+
+Test(ops, of_no_elements_give_no_elements_and_launch_nothing) {
+    jit_stats before, after;
+    ASSERT_OK(jit_get_stats(&before));
+    for (jitc_op op = JITC_OP_literal; op < JITC_OP_COUNT; ++op)
+        FOR_TYPES(t)
+    if (jitc_ops[op].form >= JITC_FORM_UNARY && jitc_ops[op].form <= JITC_FORM_SELECT &&
+        jitc_op_accepts(op, t))
+        check_empty(op, t);
+    ASSERT_OK(jit_get_stats(&after));
+    cr_assert_eq(after.launches, before.launches);
+}
+
 Test(ops, sincos_gives_sine_and_cosine) {
     FOR_TYPES(t) {
         if (jitc_dtypes[t].cls != JITC_FLOAT)
