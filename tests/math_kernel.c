@@ -12,13 +12,6 @@ jitc_isa math_host_isa(void) {
     return __builtin_cpu_supports("sse4.2") ? JITC_ISA_V2 : JITC_ISA_V1;
 }
 
-static void set_attribute(const jitc_emit *e, const char *name, const char *text) {
-    const jitc_llvm *api = e->api;
-    LLVMAttributeRef a = api->LLVMCreateStringAttribute(e->context, name, (unsigned) strlen(name),
-                                                        text, (unsigned) strlen(text));
-    api->LLVMAddAttributeAtIndex(e->function, (LLVMAttributeIndex) LLVMAttributeFunctionIndex, a);
-}
-
 static jitc_emit begin(const jitc_llvm *api, const math_spec *s) {
     jitc_emit e = {.api = api, .isa = s->isa, .lanes = s->lanes};
     e.context = api->LLVMContextCreate();
@@ -36,8 +29,6 @@ static jitc_emit begin(const jitc_llvm *api, const math_spec *s) {
     LLVMTypeRef params[4] = {e.ptr, e.ptr, e.ptr, e.i64};
     LLVMTypeRef type = api->LLVMFunctionType(api->LLVMVoidTypeInContext(e.context), params, 4, 0);
     e.function = api->LLVMAddFunction(e.module, "kernel", type);
-    set_attribute(&e, "prefer-vector-width", "512");
-    set_attribute(&e, "min-legal-vector-width", "512");
     return e;
 }
 
@@ -113,8 +104,6 @@ static jit_status generate(const jitc_emit *e, LLVMTargetMachineRef machine, sou
     const jitc_llvm *api = e->api;
     char *message = NULL;
     LLVMMemoryBufferRef object;
-    if (api->LLVMVerifyModule(e->module, LLVMReturnStatusAction, &message))
-        return jitc_fail(JIT_COMPILE_FAILED, "%s", message);
     if (api->LLVMTargetMachineEmitToMemoryBuffer(machine, e->module, LLVMObjectFile, &message,
                                                  &object))
         return jitc_fail(JIT_COMPILE_FAILED, "%s", message);
