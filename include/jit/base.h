@@ -27,39 +27,42 @@ typedef uint32_t jit_var;
 
 /** Result of a fallible function. The text that goes with it is jit_error(). */
 typedef enum jit_status {
-    JIT_OK = 0,
-    JIT_INVALID_ARGUMENT,
-    JIT_INVALID_HANDLE,
-    JIT_TYPE_MISMATCH,
-    JIT_SIZE_MISMATCH,
-    JIT_UNAVAILABLE,
-    JIT_OUT_OF_MEMORY,
-    JIT_COMPILE_FAILED,
-    JIT_DEVICE_FAILED,
-    JIT_UNSUPPORTED,
-    JIT_READ_ONLY,
-    JIT_OUT_OF_BOUNDS,
-    JIT_NOT_INITIALIZED
+    JIT_OK = 0,           /**< Success. */
+    JIT_INVALID_ARGUMENT, /**< An argument has a value that the function does not take. */
+    JIT_INVALID_HANDLE,   /**< A handle names no live variable. */
+    JIT_TYPE_MISMATCH,    /**< Element types or backends do not fit together. */
+    JIT_SIZE_MISMATCH,    /**< Array sizes do not fit together. */
+    JIT_UNAVAILABLE,      /**< A backend, device or library is not there. */
+    JIT_OUT_OF_MEMORY,    /**< Host or device memory ran out. */
+    JIT_COMPILE_FAILED,   /**< The device compiler rejected a kernel. */
+    JIT_DEVICE_FAILED,    /**< The device or its driver reported a failure. */
+    JIT_UNSUPPORTED,      /**< The operation does not exist for this case. */
+    JIT_READ_ONLY,        /**< The memory may not be written. */
+    JIT_OUT_OF_BOUNDS,    /**< An index lies outside of its array. */
+    JIT_NOT_INITIALIZED   /**< jit_init() has not been called. */
 } jit_status;
 
 /** Where a variable lives. The values are bits, so that jit_init() takes a set of them. */
-typedef enum jit_backend { JIT_CUDA = 1, JIT_LLVM = 2 } jit_backend;
+typedef enum jit_backend {
+    JIT_CUDA = 1, /**< GPUs of NVIDIA. */
+    JIT_LLVM = 2  /**< The CPU, by vector code that LLVM compiles. */
+} jit_backend;
 
-/** Element type. One byte holds a bool (0 or 1). */
+/** Element type. */
 typedef enum jit_dtype {
-    JIT_bool,
-    JIT_i8,
-    JIT_u8,
-    JIT_i16,
-    JIT_u16,
-    JIT_i32,
-    JIT_u32,
-    JIT_i64,
-    JIT_u64,
-    JIT_f16,
-    JIT_bf16,
-    JIT_f32,
-    JIT_f64
+    JIT_bool, /**< 0 or 1, in one byte. */
+    JIT_i8,   /**< Signed, 8 bits. */
+    JIT_u8,   /**< Unsigned, 8 bits. */
+    JIT_i16,  /**< Signed, 16 bits. */
+    JIT_u16,  /**< Unsigned, 16 bits. */
+    JIT_i32,  /**< Signed, 32 bits. */
+    JIT_u32,  /**< Unsigned, 32 bits. */
+    JIT_i64,  /**< Signed, 64 bits. */
+    JIT_u64,  /**< Unsigned, 64 bits. */
+    JIT_f16,  /**< IEEE binary16. */
+    JIT_bf16, /**< The upper half of a binary32. */
+    JIT_f32,  /**< IEEE binary32. */
+    JIT_f64   /**< IEEE binary64. */
 } jit_dtype;
 
 /** Text of the calling thread's first error since jit_error_clear(); "" if there was none.

@@ -1,18 +1,20 @@
-/* ops.h: the operations on variables. Generated from src/ir/ops.def by gen_ops: do not edit.
+/* ops.h: the operations on variables. Made from src/ir/ops.def by gen_ops: do not edit.
  * Compiles alone as C17 and as C++17.
  *
- * For every function: it records one operation, element by element, and computes nothing yet. The
- * operands are borrowed; the result is a new reference, given back with jit_unref() or by the open
- * scope. Any thread may call it. The types that the operands may have are named in parentheses;
- * the result has the operands' type unless it says otherwise.
+ * For every function: it records one operation, element by element, and computes nothing
+ * yet. The operands are borrowed; the result is a new reference, given back with
+ * jit_unref() or by the open scope. Any thread may call it. The types that the operands
+ * may have are named in parentheses; the result has the operands' type unless it says
+ * otherwise.
  *
- * The operands have one type, one backend, one device, and one size, or size 1, which stands for as
- * many copies as the others have. Results are the same for literals and on every backend, bit
- * for bit, except where it says "not exact".
+ * The operands have one type, one backend, one device, and one size, or size 1, which
+ * stands for as many copies as the others have. Results are the same for literals and on
+ * every backend, bit for bit, except where it says "not exact".
  *
- * On failure the result is 0, and the calling thread's jit_error() says why: JIT_NOT_INITIALIZED,
- * JIT_INVALID_HANDLE, JIT_TYPE_MISMATCH (operands of different types or backends, or a type that the
- * operation does not take), JIT_SIZE_MISMATCH, JIT_OUT_OF_MEMORY. An operand 0 gives 0. */
+ * On failure the result is 0, and the calling thread's jit_error() says why:
+ * JIT_NOT_INITIALIZED, JIT_INVALID_HANDLE, JIT_TYPE_MISMATCH (operands of different types
+ * or backends, or a type that the operation does not take), JIT_SIZE_MISMATCH,
+ * JIT_OUT_OF_MEMORY. An operand 0 gives 0. */
 #ifndef JIT_OPS_H
 #define JIT_OPS_H
 #include <jit/base.h>
