@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /** A variable: an array of one element type and size, computed when it is needed.
- *  0 is "no variable": never valid, the result of every failed operation. */
+ * 0 is "no variable": never valid, the result of every failed operation. */
 typedef uint32_t jit_var;
 
 /** Result of a fallible function. The text that goes with it is jit_error(). */
@@ -66,7 +66,7 @@ typedef enum jit_dtype {
 } jit_dtype;
 
 /** Text of the calling thread's first error since jit_error_clear(); "" if there was none.
- *  Valid until the thread's next jit_error_clear(). */
+ * Valid until the thread's next jit_error_clear(). */
 JIT_API const char *jit_error(void);
 /** Status that goes with jit_error(); JIT_OK if there was no error. */
 JIT_API jit_status jit_error_status(void);

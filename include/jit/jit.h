@@ -1,12 +1,12 @@
 /* jit.h: the runtime: start, variables, evaluation, reading results.
  * Compiles alone as C17 and as C++17.
  *
- * A call such as jit_add(a, b) computes nothing: it adds a node to a graph. jit_eval(), jit_read() and
- * their like turn what is needed into a few kernels and run them.
+ * A call such as jit_add(a, b) computes nothing: it adds a node to a graph. jit_eval(), jit_read()
+ * and their like turn what is needed into a few kernels and run them.
  *
- * Errors: functions that return jit_status return the reason, functions that return a jit_var return 0.
- * The calling thread keeps the text of its first error (jit_error()). 0 as an operand gives 0, so a chain
- * of calls is checked once, at its end. Nothing aborts or exits.
+ * Errors: functions that return jit_status return the reason, functions that return a jit_var
+ * return 0. The calling thread keeps the text of its first error (jit_error()). 0 as an operand
+ * gives 0, so a chain of calls is checked once, at its end. Nothing aborts or exits.
  *
  * References: every function that returns a jit_var returns a new reference, given back with
  * jit_unref(), or by the scope that was open in the calling thread (jit_scope_push()).
@@ -21,31 +21,31 @@
 extern "C" {
 #endif
 
-/** Start the runtime with a set of backends (JIT_CUDA | JIT_LLVM). May be repeated: each success wants one
- *  jit_shutdown(), and backends that are there already stay. JIT_OK if at least one of the set is
- *  there; jit_has_backend() tells which. JIT_UNAVAILABLE names what is missing. */
+/** Start the runtime with a set of backends (JIT_CUDA | JIT_LLVM). May be repeated: each success
+ * wants one jit_shutdown(), and backends that are there already stay. JIT_OK if at least one of the
+ * set is there; jit_has_backend() tells which. JIT_UNAVAILABLE names what is missing. */
 JIT_API jit_status jit_init(unsigned backends);
 /** Undo one jit_init(). The last one waits for all work, then releases everything: handles that are
- *  left become invalid. Without a jit_init() before it, it does nothing. */
+ * left become invalid. Without a jit_init() before it, it does nothing. */
 JIT_API void jit_shutdown(void);
 /** Is the backend there? False before jit_init(). */
 JIT_API bool jit_has_backend(jit_backend backend);
 /** Number of devices of a backend; 0 if it is not there. The CPU is one device. */
 JIT_API int jit_device_count(jit_backend backend);
 /** Choose the device on which the calling thread makes new variables. Does not wait. Starts at 0.
- *  JIT_INVALID_ARGUMENT if there is no such device. */
+ * JIT_INVALID_ARGUMENT if there is no such device. */
 JIT_API jit_status jit_set_device(jit_backend backend, int device);
 /** The calling thread's device of a backend; -1 if the backend is not there. */
 JIT_API int jit_device(jit_backend backend);
 
 /** Set an option by name, such as "cache_dir" (see the manual for the list). Takes effect for what
- *  comes after. Can be called before jit_init(). JIT_INVALID_ARGUMENT for an unknown name or a
- *  value that does not parse. */
+ * comes after. Can be called before jit_init(). JIT_INVALID_ARGUMENT for an unknown name or a
+ * value that does not parse. */
 JIT_API jit_status jit_set_option(const char *name, const char *value);
 /** Print an option's value into `text`, cut to `size` bytes. */
 JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
-/** Send messages of level <= `level` (0 errors ... 3 debug) to `callback`; NULL: to stderr. The callback may be
- *  called from any thread, under no lock. */
+/** Send messages of level <= `level` (0 errors ... 3 debug) to `callback`; NULL: to stderr. The
+ * callback may be called from any thread, under no lock. */
 JIT_API void jit_set_log(void (*callback)(void *context, int level, const char *text),
                          void *context, int level);
 
@@ -59,32 +59,33 @@ JIT_API jit_status jit_sync_all_devices(void);
 /* Making variables. Sizes are numbers of elements, at most 2^40. */
 
 /** `size` copies of *value (one element of `type`). Takes no memory. Changing the value of a
- *  literal does not compile anew. */
+ * literal does not compile anew. */
 JIT_API jit_var jit_literal(jit_backend backend, jit_dtype type, const void *value, size_t size);
 /** 0, 1, 2, ...: u32, or u64 for more than 2^32 elements. Takes no memory. */
 JIT_API jit_var jit_counter(jit_backend backend, size_t size);
 /** A copy of `size` elements of host memory, which may change when the call returns. */
 JIT_API jit_var jit_from_host(jit_backend backend, jit_dtype type, const void *data, size_t size);
 /** An array in memory that the caller owns and that must stay, and not be written by others, until
- *  `release(context)` is called: once, from any thread, under no lock, after the last use. On
- *  failure release is not called. CPU backend: host memory; `data` is aligned to its element. The
- *  library never writes to it. */
+ * `release(context)` is called: once, from any thread, under no lock, after the last use. On
+ * failure release is not called. CPU backend: host memory; `data` is aligned to its element. The
+ * library never writes to it. */
 JIT_API jit_var jit_map(jit_backend backend, jit_dtype type, void *data, size_t size,
                         void (*release)(void *context), void *context);
-/** One value (size 1), which broadcasts against any size. f16 and bf16 round `value` to nearest even. */
+/** One value (size 1), which broadcasts against any size. f16 and bf16 round `value` to nearest
+ * even. */
 JIT_API jit_var jit_bool(jit_backend backend, bool value);
-JIT_API jit_var jit_i8(jit_backend backend, int8_t value);     /**< As jit_bool(). */
-JIT_API jit_var jit_u8(jit_backend backend, uint8_t value);    /**< As jit_bool(). */
-JIT_API jit_var jit_i16(jit_backend backend, int16_t value);   /**< As jit_bool(). */
-JIT_API jit_var jit_u16(jit_backend backend, uint16_t value);  /**< As jit_bool(). */
-JIT_API jit_var jit_i32(jit_backend backend, int32_t value);   /**< As jit_bool(). */
-JIT_API jit_var jit_u32(jit_backend backend, uint32_t value);  /**< As jit_bool(). */
-JIT_API jit_var jit_i64(jit_backend backend, int64_t value);   /**< As jit_bool(). */
-JIT_API jit_var jit_u64(jit_backend backend, uint64_t value);  /**< As jit_bool(). */
-JIT_API jit_var jit_f16(jit_backend backend, float value);     /**< As jit_bool(). */
-JIT_API jit_var jit_bf16(jit_backend backend, float value);    /**< As jit_bool(). */
-JIT_API jit_var jit_f32(jit_backend backend, float value);     /**< As jit_bool(). */
-JIT_API jit_var jit_f64(jit_backend backend, double value);    /**< As jit_bool(). */
+JIT_API jit_var jit_i8(jit_backend backend, int8_t value);    /**< As jit_bool(). */
+JIT_API jit_var jit_u8(jit_backend backend, uint8_t value);   /**< As jit_bool(). */
+JIT_API jit_var jit_i16(jit_backend backend, int16_t value);  /**< As jit_bool(). */
+JIT_API jit_var jit_u16(jit_backend backend, uint16_t value); /**< As jit_bool(). */
+JIT_API jit_var jit_i32(jit_backend backend, int32_t value);  /**< As jit_bool(). */
+JIT_API jit_var jit_u32(jit_backend backend, uint32_t value); /**< As jit_bool(). */
+JIT_API jit_var jit_i64(jit_backend backend, int64_t value);  /**< As jit_bool(). */
+JIT_API jit_var jit_u64(jit_backend backend, uint64_t value); /**< As jit_bool(). */
+JIT_API jit_var jit_f16(jit_backend backend, float value);    /**< As jit_bool(). */
+JIT_API jit_var jit_bf16(jit_backend backend, float value);   /**< As jit_bool(). */
+JIT_API jit_var jit_f32(jit_backend backend, float value);    /**< As jit_bool(). */
+JIT_API jit_var jit_f64(jit_backend backend, double value);   /**< As jit_bool(). */
 
 /** A further reference to the same variable. Returns it. */
 JIT_API jit_var jit_ref(jit_var v);
@@ -93,9 +94,9 @@ JIT_API void jit_unref(jit_var v);
 /** References that the calling thread gets from now on belong to the scope ... */
 JIT_API void jit_scope_push(void);
 /** ... and are given back here, except one of each of keep[0 ... n-1], which go to the scope around
- *  this one, or to the caller if there is none. What jit_unref() gave back inside counts as given back.
- *  JIT_INVALID_ARGUMENT if no scope is open; JIT_INVALID_HANDLE if keep names a dead handle (0 is
- *  ignored); the scope is closed all the same. */
+ * this one, or to the caller if there is none. What jit_unref() gave back inside counts as given
+ * back. JIT_INVALID_ARGUMENT if no scope is open; JIT_INVALID_HANDLE if keep names a dead handle (0
+ * is ignored); the scope is closed all the same. */
 JIT_API jit_status jit_scope_pop(size_t n, const jit_var *keep);
 
 /** Number of elements; 0, with an error, for a dead handle. */
@@ -114,16 +115,16 @@ JIT_API jit_status jit_label(jit_var v, char *text, size_t size);
 /* Operations with arguments of their own; all others are in ops.h. */
 
 /** Elements converted to another type: floats to integers truncate and saturate, NaN gives 0;
- *  integers wrap; to floats rounds to nearest even; to bool is "not zero". */
+ * integers wrap; to floats rounds to nearest even; to bool is "not zero". */
 JIT_API jit_var jit_cast(jit_var a, jit_dtype type);
 /** The same bits as another type of the same width. */
 JIT_API jit_var jit_bitcast(jit_var a, jit_dtype type);
 /** source[index[i]] for every i. mask 0: all lanes. A lane that is masked, or whose index lies
- *  outside, gives 0; the option bounds_check reports the latter. Any integer type of index. */
+ * outside, gives 0; the option bounds_check reports the latter. Any integer type of index. */
 JIT_API jit_var jit_gather(jit_var source, jit_var index, jit_var mask);
-/** `target` with target[index[i]] = value[i]: the updated array, `target` itself stays as it is. The
- *  memory is reused where this was the last reference to it. Masked or out-of-range lanes store
- *  nothing; of several lanes with one index one wins. */
+/** `target` with target[index[i]] = value[i]: the updated array, `target` itself stays as it is.
+ * The memory is reused where this was the last reference to it. Masked or out-of-range lanes store
+ * nothing; of several lanes with one index one wins. */
 JIT_API jit_var jit_scatter(jit_var target, jit_var value, jit_var index, jit_var mask);
 /** Both sine and cosine. On failure both are 0. */
 JIT_API jit_status jit_sincos(jit_var a, jit_var *sine, jit_var *cosine);
@@ -133,12 +134,12 @@ JIT_API jit_status jit_sincos(jit_var a, jit_var *sine, jit_var *cosine);
 /** Put v on the calling thread's list for the next jit_eval(). */
 JIT_API jit_status jit_schedule(jit_var v);
 /** Compute what the calling thread has scheduled, in as few kernels as possible. Launches, does not
- *  wait. After a failure the variables are as they were, and the list is empty. */
+ * wait. After a failure the variables are as they were, and the list is empty. */
 JIT_API jit_status jit_eval(void);
 /** jit_schedule(v) and jit_eval(). */
 JIT_API jit_status jit_var_eval(jit_var v);
 /** Evaluate v and give its address on the device, good as long as v is. CPU backend: also waits, so
- *  the memory can be read at once; do not write to it. */
+ * the memory can be read at once; do not write to it. */
 JIT_API jit_status jit_data(jit_var v, void **pointer);
 /** Evaluate v, wait, and copy all its elements to host memory. */
 JIT_API jit_status jit_read(jit_var v, void *destination);

@@ -1,6 +1,7 @@
 /* gen_ops.c: host tool that prints what is made from tables: from ops.def `gen_ops header` makes
- * include/jit/ops.h and `gen_ops manual` docs/operations.md, from options.def `gen_ops options`
- * makes docs/options.md. All are committed; a test compares. Layer: ir.  May include: core. */
+ * include/jit/ops.h and `gen_ops manual` docs/operations.md; from options.def `gen_ops options`
+ * makes docs/options.md. All are committed; a test compares.
+ * Layer: ir.  May include: core. */
 #include "ir/ir.h"
 #include <stdio.h>
 #include <string.h>
