@@ -145,7 +145,7 @@ static size_t value_limit(jitc_op op, jit_dtype t) {
     switch (jitc_ops[op].form) {
         case JITC_FORM_UNARY: return inexact && jitc_dtypes[t].bits == 16 ? 8192 : 65536;
         case JITC_FORM_TERNARY: return 34;
-        default: return jitc_dtypes[t].bits == 8 ? 256 : inexact ? 90 : 190;
+        default: return jitc_dtypes[t].bits == 8 ? 256 : 190;
     }
 }
 
