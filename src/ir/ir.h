@@ -37,12 +37,7 @@ typedef enum jitc_form {
 
 typedef enum jitc_result { JITC_RESULT_SAME, JITC_RESULT_BOOL, JITC_RESULT_OTHER } jitc_result;
 
-enum {
-    JITC_COMMUTES = 1,
-    JITC_BAKE_B = 2,
-    JITC_INEXACT = 4,
-    JITC_EFFECT = 8
-};
+enum { JITC_COMMUTES = 1, JITC_BAKE_B = 2, JITC_INEXACT = 4, JITC_EFFECT = 8 };
 
 typedef enum jitc_op {
 #define OP(name, ...) JITC_OP_##name,

@@ -36,19 +36,20 @@ typedef struct jitc_inst {
 _Static_assert(sizeof(jitc_inst) == 16, "instructions are hashed as bytes: no padding");
 
 enum {
-    JITC_PROGRAM_TAIL = 1,     /* an array may end right behind element n-1: mask the last vector */
-    JITC_PROGRAM_WIDE = 2,     /* more than 2^31 lanes, or an indexed array of more than 2^31 elements */
-    JITC_PROGRAM_BOUNDS = 4,   /* report indices out of range to parameter `report` */
+    JITC_PROGRAM_TAIL = 1, /* an array may end right behind element n-1: mask the last vector */
+    JITC_PROGRAM_WIDE =
+        2, /* more than 2^31 lanes, or an indexed array of more than 2^31 elements */
+    JITC_PROGRAM_BOUNDS = 4,    /* report indices out of range to parameter `report` */
     JITC_PROGRAM_FAST_MATH = 8, /* multiplications and additions may be fused */
-    JITC_PROGRAM_STREAM = 16   /* the outputs are larger than caches: write past them */
+    JITC_PROGRAM_STREAM = 16    /* the outputs are larger than caches: write past them */
 };
 
 /** What is hashed before the instructions. */
 typedef struct jitc_program_head {
-    uint32_t count;   /* instructions */
-    uint32_t params;  /* parameters */
-    uint32_t flags;   /* JITC_PROGRAM_* */
-    uint32_t report;  /* BOUNDS: the parameter that points to a jitc_bounds_report */
+    uint32_t count;  /* instructions */
+    uint32_t params; /* parameters */
+    uint32_t flags;  /* JITC_PROGRAM_* */
+    uint32_t report; /* BOUNDS: the parameter that points to a jitc_bounds_report */
 } jitc_program_head;
 
 typedef struct jitc_program {
@@ -67,10 +68,18 @@ typedef struct jitc_bounds_report {
 void jitc_program_finish(jitc_program *p);
 /** Forget the instructions, keep the memory. */
 static inline void jitc_program_clear(jitc_program *p) {
-    p->head = (jitc_program_head){0};
+    p->head = (jitc_program_head) {0};
 }
-/** Append an instruction and give its index in *out. JIT_OUT_OF_MEMORY. */
-jit_status jitc_program_add(jitc_program *p, jitc_inst inst, uint32_t *out);
+/** Append an instruction and give its index in *out. JIT_OUT_OF_MEMORY. Inlined, so that the fields
+ *  are written where they belong: reading a copy of them back as one word would wait for each. */
+static inline jit_status jitc_program_add(jitc_program *p, jitc_inst inst, uint32_t *out) {
+    if (__builtin_expect(p->head.count == p->capacity, 0))
+        TRY(jitc_grow((void **) &p->inst, &p->capacity, (size_t) p->head.count + 1,
+                      sizeof *p->inst));
+    p->inst[p->head.count] = inst;
+    *out = p->head.count++;
+    return JIT_OK;
+}
 /** A copy that owns its instructions. JIT_OUT_OF_MEMORY. */
 jit_status jitc_program_copy(const jitc_program *p, jitc_program *out);
 bool jitc_program_equal(const jitc_program *a, const jitc_program *b);
