@@ -17,13 +17,6 @@ void jitc_program_finish(jitc_program *p) {
     *p = (jitc_program) {0};
 }
 
-jit_status jitc_program_add(jitc_program *p, jitc_inst inst, uint32_t *out) {
-    TRY(jitc_grow((void **) &p->inst, &p->capacity, (size_t) p->head.count + 1, sizeof *p->inst));
-    p->inst[p->head.count] = inst;
-    *out = p->head.count++;
-    return JIT_OK;
-}
-
 jit_status jitc_program_copy(const jitc_program *p, jitc_program *out) {
     jitc_program copy = {.head = p->head};
     TRY(jitc_grow((void **) &copy.inst, &copy.capacity, p->head.count, sizeof *copy.inst));

@@ -36,10 +36,9 @@ typedef struct jitc_inst {
 _Static_assert(sizeof(jitc_inst) == 16, "instructions are hashed as bytes: no padding");
 
 enum {
-    JITC_PROGRAM_TAIL = 1, /* an array may end right behind element n-1: mask the last vector */
-    JITC_PROGRAM_WIDE =
-        2, /* more than 2^31 lanes, or an indexed array of more than 2^31 elements */
-    JITC_PROGRAM_BOUNDS = 4,    /* report indices out of range to parameter `report` */
+    JITC_PROGRAM_TAIL = 1,   /* an array may end right behind element n-1: mask the last vector */
+    JITC_PROGRAM_WIDE = 2,   /* more than 2^31 lanes, or elements of an indexed array */
+    JITC_PROGRAM_BOUNDS = 4, /* report indices out of range to parameter `report` */
     JITC_PROGRAM_FAST_MATH = 8, /* multiplications and additions may be fused */
     JITC_PROGRAM_STREAM = 16    /* the outputs are larger than caches: write past them */
 };
