@@ -11,14 +11,6 @@
 #    include <immintrin.h>
 #endif
 
-#if defined(__SANITIZE_THREAD__)
-/* The child of a fork starts threads, which the sanitizer forbids unless told. */
-const char *__tsan_default_options(void);
-const char *__tsan_default_options(void) {
-    return "die_after_fork=0";
-}
-#endif
-
 enum { SPIN_US = 20 };
 #define SLOW_NS 1e9 /* a cost that makes a task worth any number of threads */
 
@@ -678,12 +670,28 @@ Test(workers, pools_and_queues_come_and_go) {
     jitc_pool_destroy(NULL);
 }
 
+typedef struct churner {
+    jitc_queue *queue;
+    atomic_int flag, warm, stop;
+} churner;
+
+/* Keeps the pool's lock and lists busy while another thread forks. Once it is warm nobody allocates
+ * memory any more: a forked child of AddressSanitizer may find the heap locked for ever. */
 static void *churn(void *context) {
-    const waiter *w = context; /* keeps the pool's lock and lists busy while others fork */
-    uint64_t n = 0;
-    for (int i = 0; i < 20000; ++i)
-        n = call(w->queue, set_flag, (void *) (uintptr_t) w->cell);
-    jitc_queue_wait(w->queue, n);
+    enum { AHEAD = 64 };
+    churner *c = context;
+    gate g = {0};
+    uint64_t n = call(c->queue, pass_gate, &g);
+    for (int i = 0; i < AHEAD; ++i)
+        n = call(c->queue, set_flag, &c->flag);
+    atomic_store(&g.open, 1);
+    jitc_queue_wait(c->queue, n);
+    atomic_store(&c->warm, 1);
+    while (!atomic_load(&c->stop)) {
+        for (int i = 0; i < AHEAD; ++i)
+            n = call(c->queue, set_flag, &c->flag);
+        jitc_queue_wait(c->queue, n);
+    }
     return NULL;
 }
 
@@ -723,7 +731,6 @@ Test(workers, a_forked_child_starts_afresh, .timeout = 120) {
         jitc_pool *p = make_pool(3);
         jitc_queue *q = make_queue(p), *blocked = make_queue(p), *busy = make_queue(p);
         gate g = {0};
-        atomic_int flag = 0;
         atomic_uint in_flight = 0, counters[40] = {0};
         uint64_t params[40] = {address(counters)};
         call(blocked, pass_gate, &g);
@@ -733,18 +740,21 @@ Test(workers, a_forked_child_starts_afresh, .timeout = 120) {
                                                    .params = params,
                                                    .count = 40,
                                                    .in_flight = &in_flight});
-        waiter w = {busy, 0, (const uint64_t *) (const void *) &flag};
-        pthread_t churner;
-        pthread_create(&churner, NULL, churn, &w);
-        sleep_us(100 + round * 7);
+        churner c = {.queue = busy};
+        pthread_t thread;
+        pthread_create(&thread, NULL, churn, &c);
+        while (!atomic_load(&c.warm))
+            sleep_us(20);
+        sleep_us(round * 7);
         pid_t child = fork();
         if (child == 0)
             _exit(use_pool_in_child(p, q, blocked, n, &in_flight));
         int status = -1;
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: %#x", (unsigned) status);
+        atomic_store(&c.stop, 1);
         atomic_store(&g.open, 1);
-        pthread_join(churner, NULL);
+        pthread_join(thread, NULL);
         jitc_queue_wait(blocked, n); /* the parent has lost nothing */
         cr_assert_eq(counters[39], 1);
         jitc_queue_destroy(q);

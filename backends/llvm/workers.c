@@ -3,6 +3,7 @@
 #include "core/mem.h"
 #include "llvm/workers_private.h"
 #include <linux/futex.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/syscall.h>

@@ -25,7 +25,6 @@
 #ifndef JITC_LLVM_WORKERS_PRIVATE_H
 #define JITC_LLVM_WORKERS_PRIVATE_H
 #include "llvm/workers.h"
-#include <sched.h>
 #if defined(__x86_64__)
 #    include <immintrin.h>
 #else
