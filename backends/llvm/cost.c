@@ -40,6 +40,11 @@ double jitc_cost_estimate(const jitc_program *p, unsigned native_bytes) {
     return bytes / native_bytes / 3 + 0.01;
 }
 
+uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes) {
+    double one = 4.0 / native_bytes / 3;
+    return ns_per_lane / one < 1e9 ? (uint32_t) (ns_per_lane / one) + 1 : 1000000000;
+}
+
 uint64_t jitc_cost_block(double ns_per_lane, uint64_t lanes, int threads) {
     enum { BLOCK = 16384 };
     uint64_t share = lanes / ((uint64_t) threads * 16);

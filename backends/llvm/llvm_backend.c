@@ -296,8 +296,8 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
     (void) device;
     TRY(jitc_calloc(1, sizeof *k, (void **) &k));
     jitc_mutex_init(&k->lock);
-    k->base.operations = p->head.count;
     k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
+    k->base.operations = jitc_cost_operations(k->ns_per_lane, backend_of(b)->native_bytes);
     jit_status status = add_code(backend_of(b), k, code);
     if (status != JIT_OK) {
         jitc_mutex_finish(&k->lock);

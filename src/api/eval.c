@@ -45,13 +45,13 @@ static void wait_until_settled(uint64_t seen) {
     jitc_mutex_unlock(&jitc_runtime.settle_lock);
 }
 
-static jit_status make_plan(evaluation *e, size_t n, const uint32_t *nodes, bool leaves) {
+static jit_status make_plan(evaluation *e, const jitc_wanted *wanted) {
     for (;;) {
         bool busy;
         jitc_graph_lock(e->graph);
         uint64_t seen = jitc_load_seq(&jitc_runtime.settled);
-        jit_status status = jitc_plan_make_locked(e->plan, e->graph, &jitc_runtime.options, n,
-                                                  nodes, leaves, &busy);
+        jit_status status =
+            jitc_plan_make_locked(e->plan, e->graph, &jitc_runtime.options, wanted, &busy);
         jitc_graph_unlock(e->graph);
         if (!busy)
             return status;
@@ -205,7 +205,7 @@ static jit_status launch_groups(evaluation *e) {
 }
 
 static void dump(const evaluation *e) {
-    if (!strchr(jitc_runtime.options.dump, 's'))
+    if (!*jitc_runtime.options.dump || !strchr(jitc_runtime.options.dump, 's'))
         return;
     for (size_t i = 0; i < e->plan->groups; ++i) {
         char *text = jitc_program_print(&e->plan->group[i].program);
@@ -216,11 +216,11 @@ static void dump(const evaluation *e) {
 }
 
 /* Nodes of one backend and device. */
-static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device, size_t n,
-                                const uint32_t *nodes, bool leaves) {
+static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
+                                const jitc_wanted *wanted) {
     evaluation e = {.graph = jitc_api_graph("jit_eval"), .thread = t, .plan = &t->plan};
     TRY(jitc_api_state(t, backend, device, &e.state));
-    TRY(make_plan(&e, n, nodes, leaves));
+    TRY(make_plan(&e, wanted));
     if (!e.plan->groups)
         return JIT_OK;
     jitc_add_relaxed(&jitc_runtime.counters.evaluations, 1);
@@ -266,7 +266,8 @@ static jit_status evaluate_list(jitc_graph *g, jitc_thread *t, bool leaves) {
         int device;
         size_t n = same_device_first(g, t->scheduled + first, t->scheduled_count - first, &backend,
                                      &device);
-        jit_status one = evaluate_some(t, backend, device, n, t->scheduled + first, leaves);
+        jitc_wanted wanted = {n, t->scheduled + first, leaves};
+        jit_status one = evaluate_some(t, backend, device, &wanted);
         status = status == JIT_OK ? one : status;
         first += n;
     }

@@ -3,9 +3,6 @@
 #define JITC_API_EVAL_H
 #include "api/runtime.h"
 
-/** Evaluate `n` nodes, which the caller keeps alive, on their devices. `leaves`: literals and
- * counters too. Launches, does not wait. */
-jit_status jitc_eval_nodes(jitc_thread *t, size_t n, const uint32_t *nodes, bool leaves);
 /** Evaluate what the thread has scheduled, and v unless it is 0; the list is empty afterwards. */
 jit_status jitc_eval_thread(const char *function, jitc_thread *t, jit_var v, bool leaves);
 #endif

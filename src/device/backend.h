@@ -115,7 +115,7 @@ struct jitc_backend {
 /** What the layers above see of a kernel. A backend embeds it as its first member. */
 struct jitc_kernel {
     _Atomic int level;     /* of code generation; the cache writes it, also after reload() */
-    uint32_t operations;   /* of the program: for the estimate of what a launch costs */
+    uint32_t operations;   /* work of one lane, in additions of f32 */
     _Atomic uint64_t work; /* lanes x operations launched so far, for recompiling what is hot */
 };
 

@@ -87,27 +87,31 @@ void jitc_buffer_unref(jitc_buffer *b) {
         jitc_memory_give(b->device->memory, b);
 }
 
-/* Copies the uses out of the lock: stream_wait may take time. */
-static size_t copy_uses(jitc_buffer *b, bool reads, jitc_use *out, size_t first, size_t max) {
-    size_t n = 0, total;
+enum { USES_AT_ONCE = 8 };
+
+/* Copies uses that are not on the stream `except` out of the lock, since waiting may take time;
+ * *next goes from 0 over the write and, with `reads`, the reads. Returns 0 when there are no more.
+ */
+static size_t copy_uses(jitc_buffer *b, bool reads, const jitc_stream *except,
+                        jitc_use out[USES_AT_ONCE], size_t *next) {
+    size_t n = 0;
     jitc_spin_lock(&b->lock);
-    total = 1 + (reads ? b->read_count : 0);
-    for (size_t i = first; i < total && n < max; ++i)
-        out[n++] = i ? b->reads[i - 1] : b->write;
+    size_t total = 1 + (reads ? b->read_count : 0);
+    for (; *next < total && n < USES_AT_ONCE; ++*next) {
+        const jitc_use *u = *next ? &b->reads[*next - 1] : &b->write;
+        if (u->stream && u->stream != except)
+            out[n++] = *u;
+    }
     jitc_spin_unlock(&b->lock);
     return n;
 }
 
 static jit_status before(jitc_buffer *b, bool reads, jitc_stream *stream) {
-    jitc_use uses[8];
-    size_t n;
-    for (size_t first = 0; (n = copy_uses(b, reads, uses, first, 8)) > 0; first += n) {
+    jitc_use uses[USES_AT_ONCE];
+    size_t n, next = 0;
+    while ((n = copy_uses(b, reads, stream, uses, &next)) > 0)
         for (size_t i = 0; i < n; ++i)
-            if (uses[i].stream && uses[i].stream != stream)
-                TRY(stream->backend->stream_wait(stream, uses[i].stream, uses[i].number));
-        if (n < 8)
-            break;
-    }
+            TRY(stream->backend->stream_wait(stream, uses[i].stream, uses[i].number));
     return JIT_OK;
 }
 
@@ -168,14 +172,10 @@ void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number)
 }
 
 jit_status jitc_buffer_wait(jitc_buffer *b, bool reads) {
-    jitc_use uses[8];
-    size_t n;
-    for (size_t first = 0; (n = copy_uses(b, reads, uses, first, 8)) > 0; first += n) {
+    jitc_use uses[USES_AT_ONCE];
+    size_t n, next = 0;
+    while ((n = copy_uses(b, reads, NULL, uses, &next)) > 0)
         for (size_t i = 0; i < n; ++i)
-            if (uses[i].stream)
-                TRY(uses[i].stream->backend->wait(uses[i].stream, uses[i].number));
-        if (n < 8)
-            break;
-    }
+            TRY(uses[i].stream->backend->wait(uses[i].stream, uses[i].number));
     return JIT_OK;
 }

@@ -16,26 +16,12 @@ static uint32_t first_unmet(const jitc_order *o, uint32_t node, const jitc_node 
     return 0;
 }
 
-/* Does this node need more than one kernel with the lanes of the first root? */
-static bool is_plain(const jitc_order *o, const jitc_node *n) {
-    uint64_t size = jitc_node_size(n);
-    if (n->op == JITC_OP_data)
-        return true; /* whoever indexes it has a size of his own */
-    if (size != 1 && size != o->lanes)
-        return false;
-    if (jitc_ops[n->op].props & JITC_EFFECT)
-        return false;
-    return jitc_ops[n->op].form != JITC_FORM_GATHER ||
-           jitc_node_at(o->graph, n->a)->op == JITC_OP_data;
-}
-
 static jit_status append(jitc_order *o, uint32_t node, const jitc_node *n) {
     if (__builtin_expect(o->count == o->capacity, 0))
         TRY(jitc_grow((void **) &o->at, &o->capacity, o->count + 1, sizeof *o->at));
     *jitc_node_stamp(o->graph, node) = o->base + (uint32_t) o->count;
     o->at[o->count++] =
         (jitc_position) {.node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
-    o->plain = o->plain && is_plain(o, n);
     return JIT_OK;
 }
 

@@ -28,7 +28,9 @@ typedef struct jitc_order {
     jitc_graph *graph;
     jitc_position *at;
     size_t count, capacity;
-    uint32_t base; /* stamp of position 0 */
+    uint32_t base;  /* stamp of position 0 */
+    uint32_t *root; /* nodes to be computed */
+    size_t root_capacity;
     uint32_t *stack;
     size_t stack_capacity;
     bool plain;     /* one kernel does: one size, no scatter, everything indexed is in memory */
@@ -39,6 +41,8 @@ typedef struct jitc_order {
     size_t targets, target_capacity;
     uint32_t *list; /* positions of one kernel, operands first */
     size_t list_count, list_capacity;
+    uint32_t *stored; /* positions that the kernel at hand stores */
+    size_t stored_capacity;
     uint32_t *last; /* for cutting: last use in the list */
     size_t last_capacity;
 } jitc_order;
@@ -71,11 +75,10 @@ jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy);
 
 /** The slot of a position, made if there is none. `output`: the plan writes it. */
 jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t *out);
-/** Start a new group of the plan. */
-jit_status jitc_plan_add_group(jitc_plan *p, uint64_t lanes, jitc_group **out);
-/** Program and parameters of the last group from the positions in `list`; then they are written. */
-jit_status jitc_emit_group(jitc_plan *p, const jitc_options *o, const uint32_t *list, size_t count);
-/** Groups for the targets of a plan that is not plain. */
+/** A group over `lanes` lanes from the positions in `list`; what it stores is `ready` then. */
+jit_status jitc_write_list(jitc_plan *p, const jitc_options *o, uint64_t lanes,
+                           const uint32_t *list, size_t count);
+/** Groups for the targets of a plan. */
 jit_status jitc_partition(jitc_plan *p, const jitc_options *o);
 /** Lanes over which a node is computed: its size; a scatter: that of its values and indices. */
 uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position);

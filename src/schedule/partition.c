@@ -252,13 +252,11 @@ static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t
     }
     while (status == JIT_OK && first < o->list_count) {
         size_t end = o->list_count;
-        jitc_group *g;
         if (end - first > limit) {
             end = best_cut(o, first, limit, lanes, ends);
             TRY_GOTO(spill(p, first, end, lanes), out);
         }
-        TRY_GOTO(jitc_plan_add_group(p, lanes, &g), out);
-        status = jitc_emit_group(p, options, o->list + first, end - first);
+        status = jitc_write_list(p, options, lanes, o->list + first, end - first);
         first = end;
     }
 out:
@@ -281,12 +279,15 @@ static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t 
 /* Is the plan one kernel that is only too long? Values of one element, which would be computed
  * again in each part, are what the stages are for. */
 static bool is_merely_long(const jitc_order *o) {
-    for (uint32_t i = 0; o->plain && i < o->count; ++i) {
+    uint64_t lanes = jitc_node_size(jitc_order_node(o, (uint32_t) o->count - 1)); /* of a root */
+    for (uint32_t i = 0; i < o->count; ++i) {
         const jitc_node *n = jitc_order_node(o, i);
-        if (!jitc_op_is_leaf(n->op) && jitc_node_size(n) != o->lanes)
+        bool leaf = jitc_op_is_leaf(n->op);
+        if (jitc_op_indexes(n->op) || (!leaf && jitc_node_size(n) != lanes) ||
+            (leaf && !o->at[i].ready && o->at[i].slot != JITC_NONE))
             return false;
     }
-    return o->plain;
+    return true;
 }
 
 /* Cut the order as it stands. */
@@ -298,7 +299,7 @@ static jit_status cut_plain(jitc_plan *p, const jitc_options *options) {
         o->list[i] = i;
         o->at[i].visited = 1;
     }
-    return emit_parts(p, options, o->lanes);
+    return emit_parts(p, options, jitc_node_size(jitc_order_node(o, (uint32_t) o->count - 1)));
 }
 
 jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {

@@ -1,94 +1,86 @@
 #include "schedule/order.h"
+#include "schedule/write.h"
 #include <stdlib.h>
-#include <string.h>
 
-jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t *out) {
-    jitc_order *o = p->order;
-    jitc_position *at = &o->at[position];
-    *out = at->slot;
-    if (at->slot != JITC_NONE)
-        return JIT_OK;
+jit_status jitc_plan_add_slot(jitc_plan *p, jitc_graph *g, uint32_t node, bool output,
+                              uint32_t *out) {
     TRY(jitc_grow((void **) &p->slot, &p->slot_capacity, p->slots + 1, sizeof *p->slot));
-    const jitc_node *n = jitc_node_at(o->graph, at->node);
-    jitc_slot s = {.node = at->node, .source = JITC_NONE, .output = output};
+    jitc_slot s = {.node = node, .source = JITC_NONE, .output = output};
     if (output) {
+        const jitc_node *n = jitc_node_at(g, node);
         size_t element = jitc_dtypes[jitc_node_type(n)].bytes, size = jitc_node_size(n);
         s.used_bytes = size * element;
         s.bytes =
             (size + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES * element;
     } else {
-        s.buffer = jitc_node_buffer(o->graph, at->node);
+        s.buffer = jitc_node_buffer(g, node);
         jitc_buffer_ref(s.buffer);
     }
-    at->slot = *out = (uint32_t) p->slots;
+    *out = (uint32_t) p->slots;
     p->slot[p->slots++] = s;
     return JIT_OK;
 }
 
-jit_status jitc_plan_add_group(jitc_plan *p, uint64_t lanes, jitc_group **out) {
-    TRY(jitc_grow((void **) &p->group, &p->group_capacity, p->groups + 1, sizeof *p->group));
-    jitc_group *g = &p->group[p->groups];
-    if (p->groups == p->group_made) {
-        memset(g, 0, sizeof *g);
-        ++p->group_made;
-    }
-    jitc_program_clear(&g->program);
-    g->lanes = lanes;
-    g->outputs = 0;
-    ++p->groups;
-    *out = g;
+jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t *out) {
+    jitc_position *at = &p->order->at[position];
+    if (at->slot == JITC_NONE)
+        TRY(jitc_plan_add_slot(p, p->order->graph, at->node, output, &at->slot));
+    *out = at->slot;
     return JIT_OK;
-}
-
-/* One kernel for everything. */
-static jit_status plain_group(jitc_plan *p, const jitc_options *options) {
-    jitc_order *o = p->order;
-    jitc_group *g;
-    TRY(jitc_plan_add_group(p, o->lanes, &g));
-    TRY(jitc_grow((void **) &o->list, &o->list_capacity, o->count, sizeof *o->list));
-    for (size_t i = 0; i < o->count; ++i)
-        o->list[i] = (uint32_t) i;
-    return jitc_emit_group(p, options, o->list, o->count);
 }
 
 static bool is_wanted(const jitc_node *n, bool leaves) {
     return n->op != JITC_OP_data && (leaves || !jitc_op_is_leaf(n->op));
 }
 
-static jit_status visit_roots(jitc_plan *p, size_t n, const uint32_t *roots, bool leaves,
-                              bool *busy) {
+/* The roots that have to be computed, to the front of order->root. */
+static jit_status wanted_roots(jitc_plan *p, const jitc_graph *g, const jitc_wanted *w,
+                               size_t *count) {
     jitc_order *o = p->order;
-    for (size_t i = 0; i < n && !*busy; ++i) {
-        const jitc_node *node = jitc_node_at(o->graph, roots[i]);
-        if (!is_wanted(node, leaves))
-            continue;
-        if (!o->count)
-            o->lanes = jitc_node_size(node);
-        o->plain = o->plain && jitc_node_size(node) == o->lanes;
-        TRY(jitc_order_visit(o, roots[i], busy));
-    }
-    for (size_t i = 0; i < n && !*busy; ++i) {
-        uint32_t slot;
-        if (is_wanted(jitc_node_at(o->graph, roots[i]), leaves))
-            TRY(jitc_plan_slot(p, jitc_order_position(o, roots[i]), true, &slot));
-    }
+    TRY(jitc_grow((void **) &o->root, &o->root_capacity, w->count, sizeof *o->root));
+    *count = 0;
+    for (size_t i = 0; i < w->count; ++i)
+        if (is_wanted(jitc_node_at(g, w->node[i]), w->leaves))
+            o->root[(*count)++] = w->node[i];
     return JIT_OK;
 }
 
-static jit_status build(jitc_plan *p, jitc_graph *g, const jitc_options *options, size_t n,
-                        const uint32_t *roots, bool leaves, bool *busy) {
+static jit_status visit_roots(jitc_plan *p, size_t n, bool *busy) {
     jitc_order *o = p->order;
+    uint32_t slot;
+    for (size_t i = 0; i < n && !*busy; ++i)
+        TRY(jitc_order_visit(o, o->root[i], busy));
+    for (size_t i = 0; i < n && !*busy; ++i)
+        TRY(jitc_plan_slot(p, jitc_order_position(o, o->root[i]), true, &slot));
+    return JIT_OK;
+}
+
+/* Inputs go on living in their nodes: these are never the last references. */
+static void reset(jitc_plan *p) {
+    for (size_t i = 0; i < p->slots; ++i)
+        if (p->slot[i].buffer)
+            jitc_buffer_unref(p->slot[i].buffer);
+    p->groups = p->slots = 0;
+}
+
+static jit_status build(jitc_plan *p, jitc_graph *g, const jitc_options *options,
+                        const jitc_wanted *w, bool *busy) {
+    jitc_order *o = p->order;
+    size_t n;
+    bool done;
+    TRY(wanted_roots(p, g, w, &n));
+    if (!n)
+        return JIT_OK;
+    TRY(jitc_plan_direct(p, g, options, n, o->root, busy, &done));
+    if (done || *busy)
+        return JIT_OK;
+    reset(p);
     o->graph = g;
     o->base = jitc_graph_stamps_locked(g);
     o->count = 0;
-    o->plain = true;
-    jit_status status = visit_roots(p, n, roots, leaves, busy);
+    jit_status status = visit_roots(p, n, busy);
     g->stamp_base = o->base + (uint32_t) o->count;
-    if (status != JIT_OK || *busy || !p->slots)
-        return status;
-    if (o->plain && o->count <= (size_t) options->kernel_ops)
-        return plain_group(p, options);
-    return jitc_partition(p, options);
+    return status != JIT_OK || *busy ? status : jitc_partition(p, options);
 }
 
 static void claim(jitc_plan *p, jitc_graph *g) {
@@ -99,8 +91,8 @@ static void claim(jitc_plan *p, jitc_graph *g) {
         }
 }
 
-jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o, size_t n,
-                                 const uint32_t *roots, bool leaves, bool *busy) {
+jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o,
+                                 const jitc_wanted *wanted, bool *busy) {
     *busy = false;
     p->groups = p->slots = 0;
     if (!p->order) {
@@ -108,16 +100,11 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
         TRY(jitc_calloc(1, sizeof *p->order, &order));
         p->order = order;
     }
-    jit_status status = build(p, g, o, n, roots, leaves, busy);
-    if (status == JIT_OK && !*busy) {
+    jit_status status = build(p, g, o, wanted, busy);
+    if (status == JIT_OK && !*busy)
         claim(p, g);
-        return JIT_OK;
-    }
-    /* Inputs go on living in their nodes: these are never the last references. */
-    for (size_t i = 0; i < p->slots; ++i)
-        if (p->slot[i].buffer)
-            jitc_buffer_unref(p->slot[i].buffer);
-    p->groups = p->slots = 0;
+    else
+        reset(p);
     return status;
 }
 
@@ -177,9 +164,11 @@ void jitc_plan_finish(jitc_plan *p) {
     if (p->order) {
         free(p->order->at);
         free(p->order->stack);
+        free(p->order->root);
         free(p->order->place);
         free(p->order->target);
         free(p->order->list);
+        free(p->order->stored);
         free(p->order->last);
         free(p->order);
     }

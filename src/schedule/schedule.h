@@ -1,9 +1,11 @@
 /* schedule.h: from variables that are needed to kernels that compute them.
  * Layer: schedule.  May include: core, ir, device, trace.
  *
- *   roots → order.c      every node that they need, operands first ("positions")
- *         → partition.c  which nodes have to be in memory, and groups: the kernels, in order of
- * launch → emit.c       one jitc_program and its parameters for each group
+ * Usually (one size, what is indexed is in memory) direct.c does it in one pass. Else:
+ *
+ *   order.c       every node that the roots need, operands first ("positions")
+ *   partition.c   which of them have to be in memory; the kernels, in order of launch
+ *   list.c        the program and the parameters of each, from a list of positions
  *
  * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or
  * scatter, if it is the result of a scatter, or if several kernels need it and it would be dear to
@@ -58,14 +60,19 @@ typedef struct jitc_plan {
     struct jitc_order *order; /* scratch, kept from plan to plan */
 } jitc_plan;
 
-/** A new plan for `n` roots (node indices) of one backend and device; the scratch memory of *p is
- *  reused. `leaves`: literals and counters among the roots are to be put into memory too. Roots
- * that are in memory already are skipped; a plan may have no groups. Under the graph's lock. *busy:
- * set, with JIT_OK and an empty plan, if another thread is evaluating a node that is needed.
- *  Otherwise all targets are claimed (JITC_NODE_CLAIMED) and held until jitc_plan_settle_locked().
- */
-jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o, size_t n,
-                                 const uint32_t *roots, bool leaves, bool *busy);
+/** Nodes of one backend and device that are to be in memory. */
+typedef struct jitc_wanted {
+    size_t count;
+    const uint32_t *node; /* indices; those that are in memory already are skipped */
+    bool leaves;          /* literals and counters too */
+} jitc_wanted;
+
+/** A new plan; the scratch memory of *p is reused, and it may have no groups. Under the graph's
+ * lock. *busy: set, with JIT_OK and an empty plan, if another thread is evaluating a node that is
+ * needed. Otherwise all targets are claimed (JITC_NODE_CLAIMED) and held until
+ * jitc_plan_settle_locked(). */
+jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o,
+                                 const jitc_wanted *wanted, bool *busy);
 /** Group `i` has been launched: its targets become evaluated, their operands are released. */
 void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
 /** May the scatter that writes slot `s` work in the memory of the array that it updates? */

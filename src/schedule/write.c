@@ -1,0 +1,120 @@
+#include "schedule/write.h"
+#include <string.h>
+
+/* Outputs that no cache would keep are better written past it, which spares reading the lines
+ * first. */
+enum { STREAM_BYTES = 64 << 20 };
+
+static jit_status new_group(jitc_plan *p, jitc_group **out) {
+    TRY(jitc_grow((void **) &p->group, &p->group_capacity, p->groups + 1, sizeof *p->group));
+    jitc_group *g = &p->group[p->groups];
+    if (p->groups == p->group_made) {
+        memset(g, 0, sizeof *g);
+        ++p->group_made;
+    }
+    jitc_program_clear(&g->program);
+    g->outputs = 0;
+    ++p->groups;
+    *out = g;
+    return JIT_OK;
+}
+
+jit_status jitc_write_begin(jitc_writer *m, jitc_plan *p, jitc_graph *g, const jitc_options *o,
+                            uint64_t lanes) {
+    jitc_group *group;
+    TRY(new_group(p, &group));
+    group->lanes = lanes;
+    *m = (jitc_writer) {p, g, group, &group->program, (uint32_t) p->groups};
+    if (lanes > INT32_MAX)
+        m->program->head.flags |= JITC_PROGRAM_WIDE;
+    if (o->fast_math)
+        m->program->head.flags |= JITC_PROGRAM_FAST_MATH;
+    return JIT_OK;
+}
+
+static jit_status add_param(jitc_writer *m, jitc_param param, uint32_t *out) {
+    jitc_group *g = m->group;
+    uint32_t count = m->program->head.params;
+    TRY(jitc_grow((void **) &g->param, &g->param_capacity, count + 1, sizeof *g->param));
+    g->param[count] = param;
+    m->program->head.params = count + 1;
+    *out = count;
+    return JIT_OK;
+}
+
+/* The address of a slot. */
+static jit_status add_pointer(jitc_writer *m, uint32_t slot, jitc_param_kind kind, uint32_t *out) {
+    m->plan->slot[slot].last_group = m->number - 1;
+    return add_param(m, (jitc_param) {.kind = kind, .slot = slot}, out);
+}
+
+jit_status jitc_write_literal(jitc_writer *m, uint32_t node, bool baked, uint32_t *out) {
+    jit_dtype type = jitc_node_type(jitc_node_at(m->graph, node));
+    uint64_t bits = *jitc_node_value(m->graph, node);
+    jitc_inst inst = {.op = JITC_OP_literal, .type = (uint8_t) type};
+    if (baked || type == JIT_bool) {
+        inst.flags = JITC_INST_BAKED;
+        inst.b = (uint32_t) bits;
+        inst.c = (uint32_t) (bits >> 32);
+    } else {
+        TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = bits}, &inst.a));
+    }
+    return jitc_program_add(m->program, inst, out);
+}
+
+jit_status jitc_write_data(jitc_writer *m, const jitc_node *n, uint32_t slot, uint32_t *out) {
+    const jitc_buffer *buffer = m->plan->slot[slot].buffer;
+    jitc_inst inst = {.op = JITC_OP_data, .type = (uint8_t) jitc_node_type(n)};
+    TRY(add_pointer(m, slot, JITC_PARAM_READ, &inst.a));
+    if (jitc_node_size(n) == 1 && m->group->lanes != 1)
+        inst.flags = JITC_INST_SCALAR;
+    else if (buffer && buffer->foreign) /* ends behind its last element: no whole vectors */
+        m->program->head.flags |= JITC_PROGRAM_TAIL;
+    return jitc_program_add(m->program, inst, out);
+}
+
+jit_status jitc_write_buffer(jitc_writer *m, const jitc_node *n, uint32_t slot, bool write,
+                             uint32_t *out) {
+    uint64_t size = jitc_node_size(n);
+    uint32_t unused;
+    jitc_inst inst = {.op = JITC_OP_buffer, .type = (uint8_t) jitc_node_type(n)};
+    TRY(add_pointer(m, slot, write ? JITC_PARAM_WRITE : JITC_PARAM_READ, &inst.a));
+    TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = size}, &unused));
+    if (size > INT32_MAX)
+        m->program->head.flags |= JITC_PROGRAM_WIDE;
+    return jitc_program_add(m->program, inst, out);
+}
+
+jit_status jitc_write_store(jitc_writer *m, const jitc_node *n, uint32_t value, uint32_t slot) {
+    uint32_t unused;
+    jitc_inst inst = {.op = JITC_OP_store, .type = (uint8_t) jitc_node_type(n), .a = value};
+    TRY(add_pointer(m, slot, JITC_PARAM_WRITE, &inst.b));
+    return jitc_program_add(m->program, inst, &unused);
+}
+
+jit_status jitc_write_output(jitc_writer *m, uint32_t slot) {
+    jitc_group *g = m->group;
+    TRY(jitc_grow((void **) &g->output, &g->output_capacity, g->outputs + 1, sizeof *g->output));
+    g->output[g->outputs++] = slot;
+    return JIT_OK;
+}
+
+static bool indexes(const jitc_program *p) {
+    for (uint32_t i = 0; i < p->head.count; ++i)
+        if (p->inst[i].op == JITC_OP_buffer)
+            return true;
+    return false;
+}
+
+jit_status jitc_write_end(jitc_writer *m, const jitc_options *o) {
+    jitc_program_head *head = &m->program->head;
+    size_t bytes = 0;
+    for (size_t i = 0; i < m->group->outputs; ++i)
+        bytes += m->plan->slot[m->group->output[i]].used_bytes;
+    if (bytes >= STREAM_BYTES)
+        head->flags |= JITC_PROGRAM_STREAM;
+    if (!o->bounds_check || !indexes(m->program))
+        return JIT_OK;
+    head->flags |= JITC_PROGRAM_BOUNDS;
+    return add_param(m, (jitc_param) {.kind = JITC_PARAM_REPORT}, &head->report);
+}
