@@ -76,6 +76,8 @@ static size_t match_few(jit_var *from, size_t n, jit_var *wanted, size_t m) {
 }
 
 static size_t match(jit_var *from, size_t n, jit_var *wanted, size_t m) {
+    if (!n || !m)
+        return 0;
     if (m <= FEW)
         return match_few(from, n, wanted, m);
     qsort(from, n, sizeof *from, compare);
@@ -96,13 +98,18 @@ static begin *innermost(jitc_scope_stack *s) {
     return &s->begins[s->depth - 1];
 }
 
+/* What follows the first entries of a list. One that never grew has no memory to point into. */
+static jit_var *entries(const list *l, size_t first) {
+    return l->items ? l->items + first : NULL;
+}
+
 /* Cancel what the innermost scope got against what was given back since it began. */
 static void cancel(jitc_scope_stack *s) {
     begin b = *innermost(s);
-    jit_var *got = s->got.items + b.got, *given = s->given.items + b.given;
     size_t n = s->got.count - b.got, m = s->given.count - b.given;
-    if (!m)
+    if (!n || !m)
         return;
+    jit_var *got = entries(&s->got, b.got), *given = entries(&s->given, b.given);
     size_t found = match(got, n, given, m);
     memmove(got, got + found, (n - found) * sizeof *got);
     s->got.count -= found;
@@ -221,8 +228,8 @@ static jit_status match_kept(jitc_scope_stack *s, size_t n, const jit_var *keep,
     TRY(jitc_grow((void **) &s->given.items, &s->given.capacity, end + n, sizeof *keep));
     for (size_t i = 0; i < n; ++i)
         s->given.items[end + i] = keep[i];
-    jit_var *got = s->got.items + innermost(s)->got;
-    *kept = match(got, s->got.count - innermost(s)->got, s->given.items + end, n);
+    size_t first = innermost(s)->got;
+    *kept = match(entries(&s->got, first), s->got.count - first, entries(&s->given, end), n);
     return JIT_OK;
 }
 
@@ -240,7 +247,7 @@ jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep) {
         kept = end - first;
     /* Buffers that die here are given up when the scope is closed: their release is user code. */
     bool before = jitc_hold_buffers(true);
-    release(g, s->got.items + first + kept, end - first - kept);
+    release(g, entries(&s->got, first + kept), end - first - kept);
     jitc_hold_buffers(before);
     s->depth--;
     s->got.count = s->depth ? first + kept : 0;
