@@ -207,7 +207,7 @@ Test(llvm_kernel, better_code_takes_over_between_launches) {
     cr_assert_eq(r.b->wait(r.s, number), JIT_OK);
     for (int i = 0; i < N; i++)
         cr_assert_eq(x[i], 500);
-    cr_assert_eq(k->work, (uint64_t) 100 * N * p.head.count);
+    cr_assert_eq(k->work, (uint64_t) 100 * N * k->operations);
     r.b->kernel_destroy(r.b, k);
     free(quick.data);
     free(good.data);
