@@ -12,6 +12,9 @@ if(JITC_SANITIZE)
   set(JITC_SANITIZE_FLAGS -fsanitize=${JITC_SANITIZE})
   add_compile_options(${JITC_SANITIZE_FLAGS} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(${JITC_SANITIZE_FLAGS})
+  if(CMAKE_C_COMPILER_ID MATCHES Clang AND JITC_SANITIZE MATCHES undefined)
+    add_compile_options(-fno-sanitize=function) # it reads in front of the generated code it calls
+  endif()
 endif()
 
 set(JITC_GENERATED ${PROJECT_BINARY_DIR}/generated)

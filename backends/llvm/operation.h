@@ -20,11 +20,12 @@ typedef LLVMValueRef (*jitc_emitter)(jitc_emit *e, const jitc_operation *o);
 LLVMValueRef jitc_emit_operation(jitc_emit *e, const jitc_operation *o);
 
 /* The names in the column; `none` stands for what kernel.c does itself. */
+/* clang-format off */
 #define JITC_EMITTERS(X)                                                                           \
-    X(neg)                                                                                         \
-    X(abs) X(not) X(popc) X(clz) X(ctz) X(brev) X(add) X(sub) X(mul) X(div) X(mod) X(mul_hi)       \
-        X(shl) X(shr) X(bits) X(compare) X(sqrt) X(rcp) X(rsqrt) X(rounding) X(math) X(least)      \
-            X(least_number) X(copysign) X(fma) X(select) X(cast) X(bitcast)
+    X(neg) X(abs) X(not) X(popc) X(clz) X(ctz) X(brev) X(add) X(sub) X(mul) X(div) X(mod)          \
+    X(mul_hi) X(shl) X(shr) X(bits) X(compare) X(sqrt) X(rcp) X(rsqrt) X(rounding) X(math)         \
+    X(least) X(least_number) X(copysign) X(fma) X(select) X(cast) X(bitcast)
+/* clang-format on */
 #define X(name) LLVMValueRef jitc_emit_op_##name(jitc_emit *e, const jitc_operation *o);
 JITC_EMITTERS(X)
 #undef X
