@@ -35,18 +35,25 @@ static bool is_satisfied(const jitc_helper *h) {
     return h->queue && jitc_queue_done(h->queue, h->number);
 }
 
+/* From then on a spinning thread lets others have its core: the one it waits for may want to run
+ * there, and would else come after the whole spin time. */
+enum { POLITE_NS = 5000 };
+
 /* True as soon as there may be something to do; false after the pool's spin time. */
 static bool spin(const jitc_pool *p, const jitc_helper *h, unsigned seen) {
     if (p->spin_ns == 0)
         return false;
-    int64_t end = now_ns() + p->spin_ns;
+    int64_t start = now_ns(), spun;
     do {
         for (int i = 0; i < 16; ++i) {
             if (jitc_load_acquire(&p->arrivals) != seen || is_satisfied(h))
                 return true; /* pairs with add_release where work becomes ready */
             jitc_cpu_pause();
         }
-    } while (now_ns() < end);
+        spun = now_ns() - start;
+        if (spun > POLITE_NS)
+            sched_yield();
+    } while (spun < p->spin_ns);
     return false;
 }
 
