@@ -64,7 +64,7 @@ void guarded_free(void *p, size_t bytes) {
 }
 
 uint32_t add_flagged(jitc_program *p, jitc_inst i) {
-    uint32_t index;
+    uint32_t index = 0;
     cr_assert_eq(jitc_program_add(p, i, &index), JIT_OK);
     return index;
 }

@@ -33,14 +33,11 @@ static void store_double(jit_dtype type, void *p, size_t i, double d) {
         ((float *) p)[i] = (float) d;
 }
 
+/* clang-format off */
 #define ONE_ARGUMENT(X)                                                                            \
-    X(exp)                                                                                         \
-    X(exp2)                                                                                        \
-    X(exp10)                                                                                       \
-    X(expm1)                                                                                       \
-    X(log)                                                                                         \
-    X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) \
-        X(cbrt) X(erf)
+    X(exp) X(exp2) X(exp10) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan)         \
+    X(asin) X(acos) X(atan) X(sinh) X(cosh) X(tanh) X(cbrt) X(erf)
+/* clang-format on */
 #define TWO_ARGUMENTS(X) X(pow) X(atan2) X(hypot)
 
 static double wide_f32(jitc_op op, double a, double b) {

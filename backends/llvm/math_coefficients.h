@@ -1,8 +1,9 @@
 /* math_coefficients.h: polynomials of the math functions, lowest power first.
  * Layer: llvm.  May include: nothing.
  *
- * Printed by tools/math_fit.py; change that instead. Arrays named _F32 hold numbers that are exact in
- * f32, _WIDE those of forms that compute an f32 function in f64, _F64 those of f64 functions. */
+ * Printed by tools/math_fit.py; change that instead. Arrays named _F32 hold numbers that are exact
+ * in f32, _WIDE those of forms that compute an f32 function in f64, _F64 those of f64 functions. */
+/* clang-format off */
 #ifndef JITC_LLVM_MATH_COEFFICIENTS_H
 #define JITC_LLVM_MATH_COEFFICIENTS_H
 
