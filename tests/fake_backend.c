@@ -140,10 +140,11 @@ static jit_status fake_compile(jitc_backend *b, jitc_source *s, int level, jitc_
     return status;
 }
 
-static char *fake_source_print(jitc_source *s) {
+static char *fake_source_print(jitc_source *s, int level) {
     char *text = malloc(64);
     if (text)
-        snprintf(text, 64, "source of %u instructions", s->program->head.count);
+        snprintf(text, 64, "%s of %u instructions", level < 0 ? "source" : "code",
+                 s->program->head.count);
     return text;
 }
 

@@ -166,7 +166,7 @@ Test(llvm_kernel, instruction_sets_are_checked) {
     runner_finish(&all);
 }
 
-Test(llvm_kernel, source_prints_as_ir) {
+Test(llvm_kernel, source_prints_as_ir_and_as_assembly) {
     runner r;
     jitc_program p = {0};
     jitc_source *s;
@@ -175,8 +175,11 @@ Test(llvm_kernel, source_prints_as_ir) {
     cr_assert(runner_init(&r, NULL, NULL));
     build_sum(&p, a, a, params);
     cr_assert_eq(r.b->lower(r.b, 0, &p, &s), JIT_OK);
-    char *text = r.b->source_print(s);
+    char *text = r.b->source_print(s, -1);
     cr_assert_not_null(strstr(text, "define void @kernel("));
+    free(text);
+    text = r.b->source_print(s, 2);
+    cr_assert_not_null(strstr(text, "vpadd"), "%s", text);
     free(text);
     r.b->source_destroy(r.b, s);
     jitc_program_finish(&p);

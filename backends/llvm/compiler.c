@@ -154,11 +154,12 @@ static jit_status copy_buffer(const jitc_llvm *api, LLVMMemoryBufferRef buffer, 
     return JIT_OK;
 }
 
-static jit_status emit_object(jitc_machine *m, LLVMModuleRef module, int level, jitc_blob *out) {
+static jit_status emit(jitc_machine *m, LLVMModuleRef module, int level, LLVMCodeGenFileType type,
+                       jitc_blob *out) {
     LLVMMemoryBufferRef buffer = NULL;
     char *message = NULL;
-    LLVMBool failed = m->api->LLVMTargetMachineEmitToMemoryBuffer(
-        m->levels[level], module, LLVMObjectFile, &message, &buffer);
+    LLVMBool failed = m->api->LLVMTargetMachineEmitToMemoryBuffer(m->levels[level], module, type,
+                                                                  &message, &buffer);
     if (failed) {
         jit_status status = jitc_fail(JIT_COMPILE_FAILED, "llvm: %.300s", message);
         m->api->LLVMDisposeMessage(message);
@@ -170,19 +171,33 @@ static jit_status emit_object(jitc_machine *m, LLVMModuleRef module, int level, 
     return status;
 }
 
-jit_status jitc_llvm_compile(jitc_llvm_compiler *c, const jitc_program *p, int level,
-                             jitc_blob *out) {
+static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,
+                           LLVMCodeGenFileType type, jitc_blob *out) {
     jitc_machine *m;
     LLVMModuleRef module;
     level = level < 0 ? 0 : level >= JITC_LLVM_LEVELS ? JITC_LLVM_LEVELS - 1 : level;
     TRY(take_machine(c, level, &m));
     jit_status status = build_module(c, m, p, level, &module);
     if (status == JIT_OK) {
-        status = emit_object(m, module, level, out);
+        status = emit(m, module, level, type, out);
         m->api->LLVMDisposeModule(module);
     }
     give_machine(c, m);
     return status;
+}
+
+jit_status jitc_llvm_compile(jitc_llvm_compiler *c, const jitc_program *p, int level,
+                             jitc_blob *out) {
+    return generate(c, p, level, LLVMObjectFile, out);
+}
+
+char *jitc_llvm_print_code(jitc_llvm_compiler *c, const jitc_program *p, int level) {
+    jitc_blob text;
+    if (generate(c, p, level, LLVMAssemblyFile, &text) != JIT_OK)
+        return NULL;
+    char *copy = strndup(text.data, text.size);
+    free(text.data);
+    return copy;
 }
 
 char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p) {

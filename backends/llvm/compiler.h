@@ -28,6 +28,8 @@ void jitc_llvm_compiler_finish(jitc_llvm_compiler *c);
  *  JIT_COMPILE_FAILED, JIT_OUT_OF_MEMORY. */
 jit_status jitc_llvm_compile(jitc_llvm_compiler *c, const jitc_program *p, int level,
                              jitc_blob *out);
+/** The machine code as assembly; free(). NULL, with an error. */
+char *jitc_llvm_print_code(jitc_llvm_compiler *c, const jitc_program *p, int level);
 /** The module as text; free(). NULL, with an error. */
 char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p);
 #endif

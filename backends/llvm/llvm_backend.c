@@ -252,8 +252,9 @@ static jit_status compile(jitc_backend *b, jitc_source *s, int level, jitc_blob 
     return jitc_llvm_compile(&backend_of(b)->compiler, &s->program, level, out);
 }
 
-static char *source_print(jitc_source *s) {
-    return jitc_llvm_print(&s->backend->compiler, &s->program);
+static char *source_print(jitc_source *s, int level) {
+    return level < 0 ? jitc_llvm_print(&s->backend->compiler, &s->program)
+                     : jitc_llvm_print_code(&s->backend->compiler, &s->program, level);
 }
 
 static void source_destroy(jitc_backend *b, jitc_source *s) {

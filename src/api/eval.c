@@ -204,13 +204,24 @@ static jit_status launch_groups(evaluation *e) {
     return JIT_OK;
 }
 
-static void dump(const evaluation *e) {
-    if (!*jitc_runtime.options.dump || !strchr(jitc_runtime.options.dump, 's'))
-        return;
-    for (size_t i = 0; i < e->plan->groups; ++i) {
-        char *text = jitc_program_print(&e->plan->group[i].program);
-        fprintf(stderr, "schedule: kernel %zu of %zu, %llu lanes\n%s", i + 1, e->plan->groups,
-                (unsigned long long) e->plan->group[i].lanes, text ? text : "");
+/* Is the stage named by a letter to be printed? */
+static bool dumps(char stage) {
+    return *jitc_runtime.options.dump && strchr(jitc_runtime.options.dump, stage);
+}
+
+static void dump_trace(jitc_graph *g, const jitc_wanted *wanted) {
+    jitc_graph_lock(g);
+    char *text = jitc_graph_print_locked(g, wanted->count, wanted->node);
+    jitc_graph_unlock(g);
+    fprintf(stderr, "---- trace of %zu variables\n%s\n", wanted->count, text ? text : "");
+    free(text);
+}
+
+static void dump_plan(const jitc_plan *p) {
+    for (size_t i = 0; i < p->groups; ++i) {
+        char *text = jitc_program_print(&p->group[i].program);
+        fprintf(stderr, "---- schedule, kernel %zu of %zu, %llu lanes\n%s\n", i + 1, p->groups,
+                (unsigned long long) p->group[i].lanes, text ? text : "");
         free(text);
     }
 }
@@ -220,11 +231,14 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
                                 const jitc_wanted *wanted) {
     evaluation e = {.graph = jitc_api_graph("jit_eval"), .thread = t, .plan = &t->plan};
     TRY(jitc_api_state(t, backend, device, &e.state));
+    if (dumps('t'))
+        dump_trace(e.graph, wanted);
     TRY(make_plan(&e, wanted));
     if (!e.plan->groups)
         return JIT_OK;
     jitc_add_relaxed(&jitc_runtime.counters.evaluations, 1);
-    dump(&e);
+    if (dumps('s'))
+        dump_plan(e.plan);
     jit_status status = find_kernels(&e);
     if (status == JIT_OK)
         status = launch_groups(&e);

@@ -108,7 +108,9 @@ static jit_status load_kernel(jitc_compiler *m, jitc_entry *e, const jitc_disk_i
 /* Programs that came from the disk are not lowered, but who asks for the text gets it. */
 static jit_status dump(jitc_compiler *m, jitc_entry *e) {
     jitc_source *source;
-    TRY(jitc_codegen(e->key.backend, e->key.device, &e->program, m->options, &source));
+    TRY(jitc_codegen(e->key.backend, e->key.device, &e->program, &source));
+    jitc_codegen_dump(e->key.backend, source, m->options,
+                      jitc_load_relaxed(&e->cached.kernel->level));
     e->key.backend->source_destroy(e->key.backend, source);
     return JIT_OK;
 }
@@ -149,7 +151,9 @@ bool jitc_compiler_load(jitc_compiler *m, jitc_entry *e) {
 static jit_status generate(jitc_compiler *m, jitc_entry *e, int level, jitc_disk_item *out) {
     jitc_backend *b = e->key.backend;
     jitc_source *source;
-    TRY(jitc_codegen(b, e->key.device, &e->program, m->options, &source));
+    TRY(jitc_codegen(b, e->key.device, &e->program, &source));
+    if (jitc_codegen_dumps(m->options))
+        jitc_codegen_dump(b, source, m->options, level);
     out->level = (uint32_t) level;
     jit_status status = b->compile(b, source, level, &out->code);
     b->source_destroy(b, source);

@@ -12,15 +12,16 @@ static void print_text(char *text, const char *title, const jitc_backend *b) {
 }
 
 bool jitc_codegen_dumps(const jitc_options *o) {
-    return strpbrk(o->dump, "sg") != NULL;
+    return *o->dump && strpbrk(o->dump, "gk");
 }
 
-jit_status jitc_codegen(jitc_backend *b, int device, const jitc_program *p, const jitc_options *o,
-                        jitc_source **out) {
-    if (strchr(o->dump, 's'))
-        print_text(jitc_program_print(p), "program", b);
-    TRY(b->lower(b, device, p, out));
+jit_status jitc_codegen(jitc_backend *b, int device, const jitc_program *p, jitc_source **out) {
+    return b->lower(b, device, p, out);
+}
+
+void jitc_codegen_dump(jitc_backend *b, jitc_source *s, const jitc_options *o, int level) {
     if (strchr(o->dump, 'g'))
-        print_text(b->source_print(*out), "source", b);
-    return JIT_OK;
+        print_text(b->source_print(s, -1), "codegen", b);
+    if (strchr(o->dump, 'k'))
+        print_text(b->source_print(s, level), "kernel", b);
 }

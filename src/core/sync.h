@@ -36,7 +36,8 @@
 #define jitc_add_release(p, v)      atomic_fetch_add_explicit((p), (v), memory_order_release)
 #define jitc_sub_release(p, v)      atomic_fetch_sub_explicit((p), (v), memory_order_release)
 #define jitc_exchange_acquire(p, v) atomic_exchange_explicit((p), (v), memory_order_acquire)
-/* *p from *expected to v, acquire and release; false, and *expected = *p, if it was something else. */
+/* *p from *expected to v, acquire and release; false, and *expected = *p, if it was something else.
+ */
 #define jitc_compare_exchange(p, expected, v)                                                      \
     atomic_compare_exchange_strong_explicit((p), (expected), (v), memory_order_acq_rel,            \
                                             memory_order_acquire)
@@ -57,7 +58,8 @@ static inline bool jitc_refcount_down(jitc_refcount *r) {
     return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
 }
 
-/** A lock for a few instructions at a time: spins, then yields. Never held over a call that waits. */
+/** A lock for a few instructions at a time: spins, then yields. Never held over a call that waits.
+ */
 typedef struct JITC_CAPABILITY("mutex") jitc_spin {
     atomic_bool held;
 } jitc_spin;
@@ -74,8 +76,8 @@ static inline void jitc_spin_unlock(jitc_spin *s) RELEASES(s) UNCHECKED_LOCKING 
     jitc_store_release(&s->held, false);
 }
 
-/** Take a reference to something that may be going away: false if the count is 0 already. The memory
- *  of the count must stay valid by other means. */
+/** Take a reference to something that may be going away: false if the count is 0 already. The
+ * memory of the count must stay valid by other means. */
 static inline bool jitc_refcount_up_unless_zero(jitc_refcount *r) {
     unsigned n = jitc_load_relaxed(&r->count);
     while (n && !atomic_compare_exchange_weak_explicit(&r->count, &n, n + 1, memory_order_acq_rel,

@@ -86,8 +86,9 @@ typedef struct jitc_launch_args {
     /* Any thread; several at once. Machine code that can be kept on disk; level 0 quick, 2 good.  \
      * May take seconds. Consumes nothing. */                                                      \
     X(compile, jit_status, (jitc_backend * b, jitc_source * s, int level, jitc_blob *out))         \
-    /* Any thread. The compiler's input as text, for JIT_DUMP. Free with free(). */                \
-    X(source_print, char *, (jitc_source * s))                                                     \
+    /* Any thread. For JIT_DUMP: the compiler's input as text (level -1), or the machine code of a \
+     * level as assembly. Free with free(). */                                                     \
+    X(source_print, char *, (jitc_source * s, int level))                                          \
     X(source_destroy, void, (jitc_backend * b, jitc_source * s))                                   \
     /* Any thread. Machine code to a kernel that can be launched. The blob is not kept.            \
      * JIT_COMPILE_FAILED if it does not fit: a damaged file. */                                   \

@@ -164,6 +164,9 @@ jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer 
  */
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);
 void jitc_graph_release_locked(jitc_graph *g, uint32_t i);
+/** What `n` nodes are computed from, one operation a line, operands first. Free with free(); NULL
+ * if memory ran out. */
+char *jitc_graph_print_locked(jitc_graph *g, size_t n, const uint32_t *nodes);
 /** Free all nodes that are dead; their buffers are given up when the graph is unlocked. */
 void jitc_graph_reap_locked(jitc_graph *g);
 /** Room for a traversal of all nodes: resets old stamps when the numbers run out; returns the base.

@@ -85,12 +85,16 @@ jit_status jitc_trace_set_label(jitc_graph *g, jit_var v, const char *label) {
     return status;
 }
 
+const char *jitc_label_of(const jitc_graph *g, uint32_t i) {
+    bool labeled = jitc_node_at(g, i)->flags & JITC_NODE_LABELED;
+    return labeled ? g->p->labels[place_of(g, i)].text : "";
+}
+
 jit_status jitc_trace_label(jitc_graph *g, jit_var v, char *text, size_t size) {
     jitc_lock_graph(g);
     uint32_t i = jitc_graph_find_locked(g, "jit_label", v);
-    bool labeled = i && jitc_node_at(g, i)->flags & JITC_NODE_LABELED;
     if (size)
-        snprintf(text, size, "%s", labeled ? g->p->labels[place_of(g, i)].text : "");
+        snprintf(text, size, "%s", i ? jitc_label_of(g, i) : "");
     jitc_unlock_graph(g);
     return i ? JIT_OK : JIT_INVALID_HANDLE;
 }

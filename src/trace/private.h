@@ -130,6 +130,8 @@ bool jitc_literal_is(const jitc_graph *g, const jitc_call *call, uint32_t operan
 
 /* label.c */
 void jitc_label_drop(jitc_graph *g, uint32_t i);
+/** The label of a node, "" if it has none. */
+const char *jitc_label_of(const jitc_graph *g, uint32_t i);
 void jitc_label_finish(jitc_graph *g);
 
 /* scope.c, under no lock */
