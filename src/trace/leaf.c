@@ -48,6 +48,8 @@ jit_var jitc_trace_counter(jitc_graph *g, jit_backend b, int device, uint64_t si
     jit_dtype t = size > (uint64_t) 1 << 32 ? JIT_u64 : JIT_u32;
     if (check(b, device, t, size) != JIT_OK)
         return 0;
+    if (size == 1) /* 0 for all lanes of what it broadcasts to, where a counter would go on */
+        return jitc_trace_literal(g, b, device, t, 0, 1);
     jitc_key k = leaf_key(JITC_OP_counter, b, device, t, size);
     jitc_lock_graph(g);
     return jitc_record_finish(g, jitc_number_leaf(g, &k));
