@@ -1,0 +1,129 @@
+/* test_eval_random.c: random programs, cut anywhere, against an interpreter. */
+#include <criterion/criterion.h>
+#include <jit/jit.h>
+
+static const jit_backend B = JIT_LLVM;
+
+enum { LANES = 37, NODES = 120 };
+
+typedef struct model {
+    jit_var var;
+    bool uniform;
+    uint32_t value[LANES];
+} model;
+
+static uint32_t random_state;
+
+static uint32_t random_below(uint32_t n) {
+    random_state = random_state * 1664525u + 1013904223u;
+    return (random_state >> 8) % n;
+}
+
+static uint32_t at(const model *m, size_t i) {
+    return m->value[m->uniform ? 0 : i];
+}
+
+static model arithmetic(const model *a, const model *b) {
+    uint32_t kind = random_below(5);
+    jit_var (*const op[])(jit_var, jit_var) = {jit_add, jit_sub, jit_mul, jit_xor, jit_and};
+    model m = {op[kind](a->var, b->var), a->uniform && b->uniform, {0}};
+    for (size_t i = 0; i < LANES; ++i) {
+        uint32_t x = at(a, i), y = at(b, i);
+        uint32_t result[] = {x + y, x - y, x * y, x ^ y, x & y};
+        m.value[i] = result[kind];
+    }
+    return m;
+}
+
+static model choice(const model *a, const model *b, const model *c) {
+    model m = {jit_select(jit_lt(a->var, b->var), b->var, c->var),
+               a->uniform && b->uniform && c->uniform,
+               {0}};
+    for (size_t i = 0; i < LANES; ++i)
+        m.value[i] = at(a, i) < at(b, i) ? at(b, i) : at(c, i);
+    return m;
+}
+
+/* The index modulo 40: some lanes are out of range. */
+static model gathered(const model *a, const model *b, const model *c) {
+    uint32_t size = a->uniform ? 1 : LANES;
+    jit_var index = jit_mod(b->var, jit_u32(B, 40));
+    model m = {jit_gather(a->var, index, jit_lt(c->var, jit_u32(B, 1u << 31))),
+               b->uniform && c->uniform,
+               {0}};
+    for (size_t i = 0; i < LANES; ++i) {
+        uint32_t k = at(b, i) % 40;
+        m.value[i] = k < size && at(c, i) < 1u << 31 ? at(a, k) : 0;
+    }
+    return m;
+}
+
+/* Lane i writes element 36 - i: no two lanes write one element. */
+static model scattered(const model *a, const model *b, const model *c) {
+    model m = {0};
+    jit_var index = jit_sub(jit_u32(B, LANES - 1), jit_counter(B, LANES));
+    m.var = jit_scatter(a->var, b->var, index, jit_lt(c->var, jit_u32(B, 1u << 30)));
+    for (size_t i = 0; i < LANES; ++i)
+        m.value[i] = at(a, i);
+    for (size_t i = 0; i < LANES; ++i)
+        if (at(c, i) < 1u << 30)
+            m.value[LANES - 1 - i] = at(b, i);
+    return m;
+}
+
+static model random_model(const model *all, uint32_t n) {
+    const model *a = &all[random_below(n)], *b = &all[random_below(n)], *c = &all[random_below(n)];
+    switch (random_below(12)) {
+        case 0: return gathered(a, b, c);
+        case 1: return a->uniform ? choice(a, b, c) : scattered(a, b, c);
+        case 2:
+        case 3: return choice(a, b, c);
+        default: return arithmetic(a, b);
+    }
+}
+
+static void check_model(const model *m, uint32_t seed, uint32_t node, const char *cut) {
+    uint32_t v[LANES];
+    size_t n = m->uniform ? 1 : LANES;
+    cr_assert_eq(jit_size(m->var), n);
+    cr_assert_eq(jit_read(m->var, v), JIT_OK, "%s", jit_error());
+    for (size_t i = 0; i < n; ++i)
+        cr_assert_eq(v[i], m->value[i], "seed %u, node %u, lane %zu, kernel_ops %s: %u, not %u",
+                     seed, node, i, cut, v[i], m->value[i]);
+}
+
+static void random_program(uint32_t seed, const char *cut) {
+    static model all[NODES];
+    random_state = seed;
+    jit_set_option("kernel_ops", cut);
+    jit_scope_push();
+    for (uint32_t k = 0; k < 4; ++k) {
+        model *m = &all[k];
+        m->uniform = k == 3;
+        for (size_t i = 0; i < LANES; ++i)
+            m->value[i] = random_below(1u << 24) << 8 | random_below(256);
+        m->var = jit_from_host(B, JIT_u32, m->value, m->uniform ? 1 : LANES);
+    }
+    for (uint32_t k = 4; k < NODES; ++k)
+        all[k] = random_model(all, k);
+    for (uint32_t k = 0; k < 5; ++k)
+        jit_schedule(all[random_below(NODES)].var);
+    cr_assert_eq(jit_eval(), JIT_OK, "%s", jit_error());
+    for (uint32_t k = NODES; k-- > 0;)
+        if (k % 7 == 3 || k == NODES - 1)
+            check_model(&all[k], seed, k, cut);
+    jit_scope_pop(0, NULL);
+    jit_stats stats;
+    cr_assert_eq(jit_get_stats(&stats), JIT_OK);
+    cr_assert_eq(stats.variables, 0, "seed %u", seed);
+}
+
+Test(eval_random, random_programs_cut_anywhere_agree_with_an_interpreter, .timeout = 250) {
+    static const char *const cuts[] = {"2", "3", "7", "20", "1000"};
+    cr_assert_eq(jit_init(JIT_LLVM), JIT_OK, "%s", jit_error());
+    jit_set_option("cache_disk", "0");
+    for (uint32_t seed = 1; seed <= 12; ++seed)
+        for (size_t c = 0; c < sizeof cuts / sizeof *cuts; ++c)
+            random_program(seed, cuts[c]);
+    jit_shutdown();
+}
