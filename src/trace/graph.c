@@ -259,7 +259,7 @@ jit_status jitc_graph_create(jitc_graph **out) {
     g->stamp_base = 1;
     g->p->id = new_id();
     g->p->first_generation = (uint32_t) (g->p->id % (JITC_GENERATIONS - 1)) + 1;
-    TRY_GOTO(jitc_scope_init(g), free_private);
+    TRY_GOTO(jitc_scope_init(), free_private);
     jitc_lock_init(&g->p->lock);
     if (!map_zeros(g) || !make_no_operand(g)) {
         status = jitc_fail(JIT_OUT_OF_MEMORY, "no address space for the graph of variables");
@@ -271,7 +271,6 @@ finish_lock:
     if (g->chunk[1])
         munmap(g->chunk[1], sizeof(jitc_chunk));
     jitc_lock_finish(&g->p->lock);
-    jitc_scope_finish(g);
 free_private:
     free(g->p);
 free_graph:
@@ -299,7 +298,6 @@ void jitc_graph_destroy(jitc_graph *g) {
     for (uint32_t c = 0; c < chunks; c += JITC_SLAB_CHUNKS)
         munmap(g->chunk[c], slab_bytes());
     jitc_label_finish(g);
-    jitc_scope_finish(g);
     jitc_lock_finish(&g->p->lock);
     free(g->p->table.entries);
     free(g->p);

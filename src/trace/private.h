@@ -56,7 +56,6 @@ struct jitc_graph_private {
     struct jitc_label *labels;
     size_t label_count, label_capacity;
     uint32_t free_label;
-    pthread_key_t scope_key;
     uint64_t summary[JITC_WORDS / 64]; /* words that have a free slot */
 };
 
@@ -143,8 +142,7 @@ extern _Thread_local jitc_scope_stack *jitc_thread_scopes
  * back. */
 jit_var jitc_scope_take(jitc_graph *g, jit_var v);
 void jitc_scope_gave_back(jitc_graph *g, jit_var v);
-jit_status jitc_scope_init(jitc_graph *g);
-void jitc_scope_finish(jitc_graph *g);
+jit_status jitc_scope_init(void);
 
 /* Bits of a node that are packed. */
 INLINE uint32_t jitc_node_users(const jitc_node *n) {

@@ -28,22 +28,33 @@ struct jitc_scope_stack {
 
 _Thread_local jitc_scope_stack *jitc_thread_scopes;
 
+/* For threads that end in a scope. One key for all graphs, since such a thread may outlive them. */
+typedef struct end_key {
+    pthread_once_t once;
+    bool made;
+    pthread_key_t key;
+} end_key;
+
+static end_key at_end = {.once = PTHREAD_ONCE_INIT};
+
+/* Other destructors of the thread may still call the library, so the pointer goes as well. */
 static void destroy(void *stack) {
     jitc_scope_stack *s = stack;
+    jitc_thread_scopes = NULL;
     free(s->got.items);
     free(s->given.items);
     free(s->begins);
     free(s);
 }
 
-jit_status jitc_scope_init(jitc_graph *g) {
-    if (pthread_key_create(&g->p->scope_key, destroy)) /* for threads that end in a scope */
-        return jitc_fail(JIT_OUT_OF_MEMORY, "no thread-specific key for scopes");
-    return JIT_OK;
+static void make_key(void) {
+    at_end.made = pthread_key_create(&at_end.key, destroy) == 0;
 }
 
-void jitc_scope_finish(jitc_graph *g) {
-    pthread_key_delete(g->p->scope_key);
+jit_status jitc_scope_init(void) {
+    pthread_once(&at_end.once, make_key);
+    return at_end.made ? JIT_OK
+                       : jitc_fail(JIT_OUT_OF_MEMORY, "no thread-specific key for scopes");
 }
 
 /* ---- sets of references ---- */
@@ -137,7 +148,6 @@ static void follow_graph(const jitc_graph *g, jitc_scope_stack *s) {
     s->graph = g->p->id;
     s->got.count = s->given.count = 0;
     memset(s->begins, 0, s->depth * sizeof *s->begins);
-    pthread_setspecific(g->p->scope_key, s);
 }
 
 jit_var jitc_scope_take(jitc_graph *g, jit_var v) {
@@ -173,15 +183,14 @@ static jit_status open_first(jitc_graph *g) {
     jitc_scope_stack *s = NULL;
     TRY(jitc_calloc(1, sizeof *s, (void **) &s));
     s->graph = g->p->id;
-    pthread_setspecific(g->p->scope_key, s);
+    pthread_setspecific(at_end.key, s);
     jitc_thread_scopes = s;
     return JIT_OK;
 }
 
-static void close_last(jitc_graph *g) {
-    pthread_setspecific(g->p->scope_key, NULL);
+static void close_last(void) {
+    pthread_setspecific(at_end.key, NULL);
     destroy(jitc_thread_scopes);
-    jitc_thread_scopes = NULL;
 }
 
 void jitc_trace_scope_push(jitc_graph *g) {
@@ -192,7 +201,7 @@ void jitc_trace_scope_push(jitc_graph *g) {
     if (jitc_grow((void **) &s->begins, &s->depth_capacity, s->depth + 1, sizeof *s->begins) !=
         JIT_OK) {
         if (!s->depth)
-            close_last(g);
+            close_last();
         return;
     }
     s->begins[s->depth++] = (begin) {s->got.count, s->given.count};
@@ -252,7 +261,7 @@ jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep) {
     s->depth--;
     s->got.count = s->depth ? first + kept : 0;
     if (!s->depth)
-        close_last(g);
+        close_last();
     jitc_lock_graph(g);
     jitc_unlock_graph(g);
     return status != JIT_OK ? status : matched;
