@@ -9,7 +9,7 @@ names=${1:-all}
 [ "$names" != all ] || names="trace eval compile start throughput"
 build=build/release
 
-cmake --preset release >/dev/null
+cmake --preset release -DJITC_BENCHMARKS=ON >/dev/null
 cmake --build --preset release --target benchmarks >/dev/null
 
 # Kernels that an earlier run has left on disk would be found, so each run has a home of its own; in

@@ -45,8 +45,9 @@ jit_status jitc_machine_isa(const char *wanted, jitc_isa *out) {
         *out = (jitc_isa) i;
         return JIT_OK;
     }
-    return jitc_fail(JIT_INVALID_ARGUMENT, "llvm_isa: '%.40s' is none of %s, -v2, -v3, -v4", wanted,
-                     names[0]);
+    return jitc_fail(JIT_INVALID_ARGUMENT, "llvm_isa: '%.40s' is none of %s, %s, %s, %s", wanted,
+                     names[JITC_ISA_V1], names[JITC_ISA_V2], names[JITC_ISA_V3],
+                     names[JITC_ISA_V4]);
 }
 
 static int affinity(void) {

@@ -33,19 +33,21 @@ JIT_API bool jit_has_backend(jit_backend backend);
 /** Number of devices of a backend; 0 if it is not there. The CPU is one device. */
 JIT_API int jit_device_count(jit_backend backend);
 /** Choose the device on which the calling thread makes new variables. Does not wait. Starts at 0.
- * JIT_INVALID_ARGUMENT if there is no such device. */
+ * JIT_INVALID_ARGUMENT if there is no such device, JIT_UNAVAILABLE if the backend is not there. */
 JIT_API jit_status jit_set_device(jit_backend backend, int device);
 /** The calling thread's device of a backend; -1 if the backend is not there. */
 JIT_API int jit_device(jit_backend backend);
 
-/** Set an option by name, such as "cache_dir" (see the manual for the list). Takes effect for what
- * comes after. Can be called before jit_init(). JIT_INVALID_ARGUMENT for an unknown name or a
- * value that does not parse. */
+/** Set an option by name, such as "cache_dir"; docs/options.md lists them, and which of them are
+ * read only when the runtime starts. The others take effect for what comes after. Can be called
+ * before jit_init(). JIT_INVALID_ARGUMENT for an unknown name or a text that is no number or
+ * boolean where one is wanted. */
 JIT_API jit_status jit_set_option(const char *name, const char *value);
-/** Print an option's value into `text`, cut to `size` bytes. */
+/** Print an option's value into `text`, cut to `size` bytes; booleans as 0 or 1. */
 JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
-/** Send messages of level <= `level` (0 errors ... 3 debug) to `callback`; NULL: to stderr. The
- * callback may be called from any thread, under no lock. */
+/** Send messages of level <= `level` (0 errors, 1 warnings, 2 info, 3 debug) to `callback`; NULL:
+ * to stderr. The callback may be called from any thread, under no lock. Setting the option
+ * log_level changes the level too. */
 JIT_API void jit_set_log(void (*callback)(void *context, int level, const char *text),
                          void *context, int level);
 
@@ -56,7 +58,7 @@ JIT_API jit_status jit_sync_device(void);
 /** Wait on the CPU for everything on all devices. */
 JIT_API jit_status jit_sync_all_devices(void);
 
-/* Making variables. Sizes are numbers of elements, at most 2^40. */
+/* Making variables. Sizes are numbers of elements, 0 to 2^40. */
 
 /** `size` copies of *value (one element of `type`). Takes no memory. Changing the value of a
  * literal does not compile anew. */
@@ -119,11 +121,13 @@ JIT_API jit_status jit_label(jit_var v, char *text, size_t size);
 JIT_API jit_var jit_cast(jit_var a, jit_dtype type);
 /** The same bits as another type of the same width. */
 JIT_API jit_var jit_bitcast(jit_var a, jit_dtype type);
-/** source[index[i]] for every i. mask 0: all lanes. A lane that is masked, or whose index lies
- * outside, gives 0; the option bounds_check reports the latter. Any integer type of index. */
+/** source[index[i]] for every i: as many elements as index and mask have. mask (bool): lanes where
+ * it is false are masked; 0: none is. A lane that is masked, or whose index is negative or too
+ * large, gives 0; the option bounds_check makes the latter an error. Any integer type of index. */
 JIT_API jit_var jit_gather(jit_var source, jit_var index, jit_var mask);
-/** `target` with target[index[i]] = value[i]: the updated array, `target` itself stays as it is.
- * The memory is reused where this was the last reference to it. Masked or out-of-range lanes store
+/** `target` with target[index[i]] = value[i]: the updated array, of the same size; `target` itself
+ * stays as it is. `value` has the type of `target`. The memory of `target` is reused if nobody has
+ * a reference to it any more. Index and mask as in jit_gather(): masked or out-of-range lanes store
  * nothing; of several lanes with one index one wins. */
 JIT_API jit_var jit_scatter(jit_var target, jit_var value, jit_var index, jit_var mask);
 /** Both sine and cosine. On failure both are 0. */

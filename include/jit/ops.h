@@ -50,7 +50,7 @@ JIT_API jit_var jit_sqrt(jit_var a);
 /** 1/a, correctly rounded. (floats) */
 JIT_API jit_var jit_rcp(jit_var a);
 
-/** 1/sqrt(a), within 1 ULP. Not exact: see the manual. (floats) */
+/** 1/sqrt(a). Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_rsqrt(jit_var a);
 
 /** Largest integer not above a. (floats) */
@@ -65,61 +65,61 @@ JIT_API jit_var jit_trunc(jit_var a);
 /** Nearest integer; halves go to the even one. (floats) */
 JIT_API jit_var jit_round(jit_var a);
 
-/** e to the power a. Not exact: see the manual. (floats) */
+/** e to the power a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_exp(jit_var a);
 
-/** 2 to the power a. Not exact: see the manual. (floats) */
+/** 2 to the power a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_exp2(jit_var a);
 
-/** 10 to the power a. Not exact: see the manual. (floats) */
+/** 10 to the power a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_exp10(jit_var a);
 
-/** exp(a) - 1, also precise near 0. Not exact: see the manual. (floats) */
+/** exp(a) - 1, also precise near 0. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_expm1(jit_var a);
 
-/** Natural logarithm; NaN below zero, -infinity at zero. Not exact: see the manual. (floats) */
+/** Natural logarithm; NaN below zero, -infinity at zero. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_log(jit_var a);
 
-/** Logarithm to base 2. Not exact: see the manual. (floats) */
+/** Logarithm to base 2. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_log2(jit_var a);
 
-/** Logarithm to base 10. Not exact: see the manual. (floats) */
+/** Logarithm to base 10. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_log10(jit_var a);
 
-/** log(1 + a), also precise near 0. Not exact: see the manual. (floats) */
+/** log(1 + a), also precise near 0. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_log1p(jit_var a);
 
-/** Sine of a in radians, for every a. Not exact: see the manual. (floats) */
+/** Sine of a in radians, for every a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_sin(jit_var a);
 
-/** Cosine of a in radians, for every a. Not exact: see the manual. (floats) */
+/** Cosine of a in radians, for every a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_cos(jit_var a);
 
-/** Tangent of a in radians, for every a. Not exact: see the manual. (floats) */
+/** Tangent of a in radians, for every a. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_tan(jit_var a);
 
-/** Arc sine in radians; NaN outside of [-1, 1]. Not exact: see the manual. (floats) */
+/** Arc sine in radians; NaN outside of [-1, 1]. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_asin(jit_var a);
 
-/** Arc cosine in radians; NaN outside of [-1, 1]. Not exact: see the manual. (floats) */
+/** Arc cosine in radians; NaN outside of [-1, 1]. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_acos(jit_var a);
 
-/** Arc tangent in radians. Not exact: see the manual. (floats) */
+/** Arc tangent in radians. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_atan(jit_var a);
 
-/** Hyperbolic sine. Not exact: see the manual. (floats) */
+/** Hyperbolic sine. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_sinh(jit_var a);
 
-/** Hyperbolic cosine. Not exact: see the manual. (floats) */
+/** Hyperbolic cosine. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_cosh(jit_var a);
 
-/** Hyperbolic tangent. Not exact: see the manual. (floats) */
+/** Hyperbolic tangent. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_tanh(jit_var a);
 
-/** Cube root. Not exact: see the manual. (floats) */
+/** Cube root. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_cbrt(jit_var a);
 
-/** Error function. Not exact: see the manual. (floats) */
+/** Error function. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_erf(jit_var a);
 
 /** a + b. Integers wrap. (integers, floats) */
@@ -190,13 +190,13 @@ JIT_API jit_var jit_fmax(jit_var a, jit_var b);
 /** Magnitude of a with the sign of b. (floats) */
 JIT_API jit_var jit_copysign(jit_var a, jit_var b);
 
-/** a to the power b. Not exact: see the manual. (floats) */
+/** a to the power b. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_pow(jit_var a, jit_var b);
 
-/** Angle of the point (b, a) in radians. Not exact: see the manual. (floats) */
+/** Angle of the point (b, a) in radians. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_atan2(jit_var a, jit_var b);
 
-/** sqrt(a^2 + b^2) without overflow on the way. Not exact: see the manual. (floats) */
+/** sqrt(a^2 + b^2) without overflow on the way. Not exact: within 1 ULP. (floats) */
 JIT_API jit_var jit_hypot(jit_var a, jit_var b);
 
 /** a b + c, rounded once. (floats) */

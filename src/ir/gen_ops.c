@@ -46,7 +46,7 @@ static void print_wrapped(const char *text, size_t used, size_t width) {
 
 static void print_prototype(const jitc_op_info *o) {
     char text[512];
-    const char *bound = o->props & JITC_INEXACT ? " Not exact: see the manual." : "";
+    const char *bound = o->props & JITC_INEXACT ? " Not exact: within 1 ULP." : "";
     const char *result = o->result == JITC_RESULT_BOOL ? " to bool" : "";
     snprintf(text, sizeof text, "%s%s (%s%s) */", o->summary, bound, domain_text(o), result);
     printf("\n/**");
@@ -156,7 +156,11 @@ static const char options_start[] =
     "\n"
     "Set an option by its name with `jit_set_option()`, or by an environment variable, which is\n"
     "read once, when the library is first used (and ignored in a set-user-ID program). Numbers\n"
-    "may end in K, M or G.\n"
+    "may end in K, M or G (2^10, 2^20, 2^30); booleans are 0, 1, false, true, off or on.\n"
+    "\n"
+    "Set `num_threads`, `spin_us`, `llvm_isa` and `llvm_library` before `jit_init()` starts the\n"
+    "backend, and `cache_dir` and `cache_limit` before the first kernel is wanted: later they\n"
+    "change nothing until the last `jit_shutdown()`. The others can be changed at any time.\n"
     "\n"
     "| option | environment | default | meaning |\n"
     "|---|---|---|---|\n";
