@@ -16,6 +16,7 @@ bool runner_init(runner *r, const char *library, const char *isa) {
     }
     cr_assert_null(jitc_backend_missing_slot(r->b));
     cr_assert_eq(r->b->stream_create(r->b, 0, &r->s), JIT_OK);
+    r->s->backend = r->b;
     return true;
 }
 

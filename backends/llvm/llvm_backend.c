@@ -27,6 +27,8 @@ typedef struct llvm_backend {
     jitc_pool *pool;
     jitc_target target;
     unsigned native_bytes; /* of a vector register */
+    uint64_t memory;       /* bytes that there are */
+    _Atomic uint64_t allocated;
 } llvm_backend;
 
 typedef struct llvm_stream {
@@ -100,16 +102,25 @@ static void *map_block(size_t bytes) {
 }
 
 static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **out) {
-    (void) b, (void) device;
+    llvm_backend *l = backend_of(b);
+    (void) device;
+    /* Asked first: a system may promise more than it has, and end the process that believes it. */
+    if (bytes > l->memory || jitc_load_relaxed(&l->allocated) > l->memory - bytes)
+        return jitc_fail(JIT_OUT_OF_MEMORY,
+                         "llvm: no memory for %zu bytes: the machine has %llu, and %llu are in use",
+                         bytes, (unsigned long long) l->memory,
+                         (unsigned long long) jitc_load_relaxed(&l->allocated));
     *out =
         bytes >= HUGE_PAGE ? map_block(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t) 255);
     if (!*out)
         return jitc_fail(JIT_OUT_OF_MEMORY, "llvm: no memory for %zu bytes", bytes);
+    jitc_add_relaxed(&l->allocated, bytes);
     return JIT_OK;
 }
 
 static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
-    (void) b, (void) device;
+    (void) device;
+    jitc_add_relaxed(&backend_of(b)->allocated, 0 - (uint64_t) bytes);
     if (bytes >= HUGE_PAGE)
         munmap(pointer, (bytes + 4095) & ~(size_t) 4095);
     else
@@ -126,16 +137,13 @@ static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) 
         free(s);
         return status;
     }
-    s->base.backend = b;
-    s->base.device = device;
-    jitc_mutex_init(&s->base.lock);
+    (void) device;
     *out = &s->base;
     return JIT_OK;
 }
 
 static void stream_destroy(jitc_stream *s) {
     jitc_queue_destroy(stream_of(s)->queue);
-    jitc_mutex_finish(&s->lock);
     free(s);
 }
 
@@ -380,6 +388,7 @@ static void describe(llvm_backend *b, jitc_isa isa) {
              jitc_machine_isa_name(isa), lanes_of(isa), b->library.fingerprint,
              jitc_symbols_describe(b->symbols));
     b->target.lanes = lanes_of(isa);
+    b->memory = jitc_machine_memory();
     b->native_bytes = isa == JITC_ISA_V4 ? 64 : isa == JITC_ISA_V3 ? 32 : 16;
 }
 

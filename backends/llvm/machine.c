@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 static const char *const names[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
@@ -76,11 +77,12 @@ static int quota_of(long long quota, long long period) {
     return n < 1 << 16 ? (int) n : 0;
 }
 
-/** Version 2 of control groups: the group's own file and those of all groups above. */
-static int quota_v2(void) {
+/** Version 2 of control groups: the least that `limit` reads in the file `name` of the process's
+ * own group and of those above; 0 if there is none. */
+static uint64_t least_of_groups(const char *name, uint64_t (*limit)(const char *path)) {
     char line[512], path[600];
     FILE *f = fopen("/proc/self/cgroup", "re");
-    int least = 0;
+    uint64_t least = 0;
     bool found = f && fgets(line, sizeof line, f) && strncmp(line, "0::", 3) == 0;
     if (f)
         fclose(f);
@@ -89,17 +91,26 @@ static int quota_v2(void) {
     char *group = line + 3;
     group[strcspn(group, "\n")] = 0;
     for (;;) {
-        long long quota = 0, period = 0;
-        snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-        if (read_numbers(path, "%lld %lld", &quota, &period) == 2) { /* "max" is no number */
-            int n = quota_of(quota, period);
-            least = n && (!least || n < least) ? n : least;
-        }
+        snprintf(path, sizeof path, "/sys/fs/cgroup%s/%s", group, name);
+        uint64_t n = limit(path);
+        least = n && (!least || n < least) ? n : least;
         char *slash = strrchr(group, '/');
         if (!slash)
             return least;
         *slash = 0;
     }
+}
+
+static uint64_t read_quota(const char *path) {
+    long long quota = 0, period = 0;
+    if (read_numbers(path, "%lld %lld", &quota, &period) != 2) /* "max" is no number */
+        return 0;
+    return (uint64_t) quota_of(quota, period);
+}
+
+static uint64_t read_bytes(const char *path) {
+    long long bytes = 0, unused = 0;
+    return read_numbers(path, "%lld", &bytes, &unused) == 1 && bytes > 0 ? (uint64_t) bytes : 0;
 }
 
 static int quota_v1(void) {
@@ -111,8 +122,19 @@ static int quota_v1(void) {
 }
 
 int jitc_machine_cores(void) {
-    int cores = affinity(), quota = quota_v2();
+    int cores = affinity(), quota = (int) least_of_groups("cpu.max", read_quota);
     if (!quota)
         quota = quota_v1();
     return quota && quota < cores ? quota : cores;
+}
+
+uint64_t jitc_machine_memory(void) {
+    struct sysinfo system;
+    if (sysinfo(&system) != 0)
+        return UINT64_MAX;
+    uint64_t all = ((uint64_t) system.totalram + system.totalswap) * system.mem_unit;
+    uint64_t group = least_of_groups("memory.max", read_bytes);
+    if (!group)
+        group = read_bytes("/sys/fs/cgroup/memory/memory.limit_in_bytes");
+    return group && group < all ? group : all;
 }

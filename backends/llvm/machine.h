@@ -11,4 +11,7 @@ jit_status jitc_machine_isa(const char *wanted, jitc_isa *out);
 const char *jitc_machine_isa_name(jitc_isa isa);
 /** Processors that this process may use: its affinity, cut by the quota of its control group. */
 int jitc_machine_cores(void);
+/** Bytes of memory that this process may use at most: what the system has, swap included, cut by
+ * the limit of its control group. */
+uint64_t jitc_machine_memory(void);
 #endif

@@ -52,7 +52,7 @@ typedef struct jitc_launch_args {
     X(alloc, jit_status, (jitc_backend * b, int device, size_t bytes, void **out))                 \
     /* Any thread; all work on the block is done. */                                               \
     X(free, void, (jitc_backend * b, int device, void *pointer, size_t bytes))                     \
-    /* Any thread. */                                                                              \
+    /* Any thread. The caller fills in what all streams have (jitc_stream). */                     \
     X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \
     X(stream_destroy, void, (jitc_stream * s))                                                     \
