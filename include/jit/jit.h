@@ -98,7 +98,8 @@ JIT_API void jit_scope_push(void);
 /** ... and are given back here, except one of each of keep[0 ... n-1], which go to the scope around
  * this one, or to the caller if there is none. What jit_unref() gave back inside counts as given
  * back. JIT_INVALID_ARGUMENT if no scope is open; JIT_INVALID_HANDLE if keep names a dead handle (0
- * is ignored); the scope is closed all the same. */
+ * is ignored); the scope is closed all the same. What a thread leaves in an open scope when it ends
+ * stays until jit_shutdown(). */
 JIT_API jit_status jit_scope_pop(size_t n, const jit_var *keep);
 
 /** Number of elements; 0, with an error, for a dead handle. */
