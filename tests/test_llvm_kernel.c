@@ -306,6 +306,7 @@ Test(llvm_kernel, streams_wait_for_each_other) {
     uint64_t params[8], number;
     cr_assert(runner_init(&r, NULL, NULL));
     cr_assert_eq(r.b->stream_create(r.b, 0, &other), JIT_OK);
+    other->backend = r.b;
     build_sum(&p, x, x, params);
     compile_program(&r, &p, 0, &code);
     cr_assert_eq(r.b->load(r.b, 0, &p, &code, &k), JIT_OK);
