@@ -40,8 +40,9 @@ static jit_status start_backend_locked(jit_backend id) REQUIRES(&jitc_runtime.lo
     return JIT_OK;
 }
 
-/* Starts those of the set that are there; the reasons why others are not, one after the other. */
-static unsigned start_backends_locked(unsigned backends, char *why, size_t size)
+/* Starts those of the set that are there; why others are not: the texts one after the other, and
+ * JIT_UNAVAILABLE or what went wrong otherwise. */
+static unsigned start_backends_locked(unsigned backends, jitc_error *why)
     REQUIRES(&jitc_runtime.lock) {
     unsigned there = 0;
     size_t length = 0;
@@ -54,9 +55,11 @@ static unsigned start_backends_locked(unsigned backends, char *why, size_t size)
             continue;
         }
         jitc_error_take(&error);
-        if (length < size)
-            length += (size_t) snprintf(why + length, size - length, "%s%s", length ? "; " : "",
-                                        error.text);
+        if (error.status != JIT_UNAVAILABLE)
+            why->status = error.status;
+        if (length < sizeof why->text)
+            length += (size_t) snprintf(why->text + length, sizeof why->text - length, "%s%s",
+                                        length ? "; " : "", error.text);
     }
     return there;
 }
@@ -105,16 +108,15 @@ static void end_remains(remains *r) {
 }
 
 static jit_status start_locked(unsigned backends) REQUIRES(&jitc_runtime.lock) {
-    char why[400] = "";
-    jitc_error before;
+    jitc_error before, why = {.status = JIT_UNAVAILABLE};
     read_options_locked();
     jitc_error_take(&before); /* a backend that is not there is no error if another one is */
-    unsigned there = start_backends_locked(backends, why, sizeof why);
+    unsigned there = start_backends_locked(backends, &why);
     jitc_error_raise(&before);
     if (!there)
-        return jitc_fail(JIT_UNAVAILABLE, "%s", why);
-    if (*why)
-        jitc_log(JITC_LOG_INFO, "%s", why);
+        return jitc_fail(why.status, "%s", why.text);
+    if (*why.text)
+        jitc_log(JITC_LOG_INFO, "%s", why.text);
     if (!jitc_runtime.cache)
         TRY(jitc_cache_create(&jitc_runtime.options, &jitc_runtime.cache));
     if (!jitc_load_acquire(&jitc_runtime.graph)) {
@@ -178,7 +180,7 @@ jit_status jitc_api_backend(const char *function, jit_backend b, jitc_started **
 
 jit_status jit_set_device(jit_backend backend, int device) {
     jitc_thread *t;
-    jitc_started *s;
+    jitc_started *s = NULL;
     TRY(jitc_api_backend("jit_set_device", backend, &s));
     if (device < 0 || device >= s->devices)
         return jitc_fail(JIT_INVALID_ARGUMENT,

@@ -353,7 +353,7 @@ static jit_status check_scatter(const jitc_graph *g, jitc_call *call, const jit_
 jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
                            jit_var mask) {
     jitc_call call = {.op = JITC_OP_scatter, .count = mask ? 4 : 3};
-    uint64_t lanes;
+    uint64_t lanes = 0;
     uint32_t i = 0;
     jitc_lock_graph(g);
     if (check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {

@@ -26,6 +26,9 @@ struct jitc_scope_stack {
     size_t depth, depth_capacity;
 };
 
+/* Scopes that could not be opened, inside of those that could: their ends close no other one. */
+static _Thread_local size_t scopes_missing;
+
 _Thread_local jitc_scope_stack *jitc_thread_scopes;
 
 /* For threads that end in a scope. One key for all graphs, since such a thread may outlive them. */
@@ -53,8 +56,7 @@ static void make_key(void) {
 
 jit_status jitc_scope_init(void) {
     pthread_once(&at_end.once, make_key);
-    return at_end.made ? JIT_OK
-                       : jitc_fail(JIT_OUT_OF_MEMORY, "no thread-specific key for scopes");
+    return at_end.made ? JIT_OK : jitc_fail(JIT_OUT_OF_MEMORY, "no thread-specific key for scopes");
 }
 
 /* ---- sets of references ---- */
@@ -193,18 +195,22 @@ static void close_last(void) {
     destroy(jitc_thread_scopes);
 }
 
-void jitc_trace_scope_push(jitc_graph *g) {
-    if (!jitc_thread_scopes && open_first(g) != JIT_OK)
-        return;
+static jit_status push(jitc_graph *g) {
+    if (!jitc_thread_scopes)
+        TRY(open_first(g));
     jitc_scope_stack *s = jitc_thread_scopes;
     follow_graph(g, s);
-    if (jitc_grow((void **) &s->begins, &s->depth_capacity, s->depth + 1, sizeof *s->begins) !=
-        JIT_OK) {
-        if (!s->depth)
-            close_last();
-        return;
-    }
+    TRY(jitc_grow((void **) &s->begins, &s->depth_capacity, s->depth + 1, sizeof *s->begins));
     s->begins[s->depth++] = (begin) {s->got.count, s->given.count};
+    return JIT_OK;
+}
+
+void jitc_trace_scope_push(jitc_graph *g) {
+    if (!scopes_missing && push(g) == JIT_OK)
+        return;
+    scopes_missing++;
+    if (jitc_thread_scopes && !jitc_thread_scopes->depth)
+        close_last();
 }
 
 static void release(jitc_graph *g, const jit_var *v, size_t n) {
@@ -244,6 +250,10 @@ static jit_status match_kept(jitc_scope_stack *s, size_t n, const jit_var *keep,
 
 jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep) {
     jitc_scope_stack *s = jitc_thread_scopes;
+    if (scopes_missing) {
+        scopes_missing--;
+        return jitc_fail(JIT_OUT_OF_MEMORY, "jit_scope_pop: there was no memory to open the scope");
+    }
     if (!s)
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_scope_pop: no scope is open");
     follow_graph(g, s);
