@@ -38,10 +38,9 @@ JIT_API jit_status jit_set_device(jit_backend backend, int device);
 /** The calling thread's device of a backend; -1 if the backend is not there. */
 JIT_API int jit_device(jit_backend backend);
 
-/** Set an option by name, such as "cache_dir"; docs/options.md lists them, and which of them are
- * read only when the runtime starts. The others take effect for what comes after. Can be called
- * before jit_init(). JIT_INVALID_ARGUMENT for an unknown name or a text that is no number or
- * boolean where one is wanted. */
+/** Set an option by name, such as "cache_dir" (see the manual for the list). Takes effect for what
+ * comes after. Can be called before jit_init(); numbers also while other threads evaluate, texts
+ * not. JIT_INVALID_ARGUMENT for an unknown name or a value that does not parse. */
 JIT_API jit_status jit_set_option(const char *name, const char *value);
 /** Print an option's value into `text`, cut to `size` bytes; booleans as 0 or 1. */
 JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
@@ -93,13 +92,14 @@ JIT_API jit_var jit_f64(jit_backend backend, double value);   /**< As jit_bool()
 JIT_API jit_var jit_ref(jit_var v);
 /** Give a reference back; 0 is ignored. A dead handle is an error of the thread, not a crash. */
 JIT_API void jit_unref(jit_var v);
-/** References that the calling thread gets from now on belong to the scope ... */
+/** References that the calling thread gets from now on belong to the scope ... Without memory for
+ * it (jit_error()) they belong to the scope around, or to the caller. */
 JIT_API void jit_scope_push(void);
 /** ... and are given back here, except one of each of keep[0 ... n-1], which go to the scope around
  * this one, or to the caller if there is none. What jit_unref() gave back inside counts as given
  * back. JIT_INVALID_ARGUMENT if no scope is open; JIT_INVALID_HANDLE if keep names a dead handle (0
- * is ignored); the scope is closed all the same. What a thread leaves in an open scope when it ends
- * stays until jit_shutdown(). */
+ * is ignored); the scope is closed all the same. JIT_OUT_OF_MEMORY if it could not be opened. What
+ * a thread leaves in an open scope when it ends stays until jit_shutdown(). */
 JIT_API jit_status jit_scope_pop(size_t n, const jit_var *keep);
 
 /** Number of elements; 0, with an error, for a dead handle. */

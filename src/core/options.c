@@ -45,6 +45,13 @@ static const row *find(const char *name) {
     return NULL;
 }
 
+static _Atomic bool *flag_at(const jitc_options *o, const row *r) {
+    return (_Atomic bool *) ((uintptr_t) o + r->offset);
+}
+static _Atomic int64_t *number_at(const jitc_options *o, const row *r) {
+    return (_Atomic int64_t *) ((uintptr_t) o + r->offset);
+}
+
 static bool parse_bool(const char *text, bool *out) {
     static const char *const words[] = {"0", "1", "false", "true", "off", "on"};
     for (size_t i = 0; i < sizeof words / sizeof *words; ++i)
@@ -80,25 +87,28 @@ static bool parse_int(const char *text, int64_t *out) {
 
 /* Set an option; false, and nothing changed, if the text is no value of its kind. */
 static bool set(jitc_options *o, const row *r, const char *text) {
-    char *place = (char *) o + r->offset;
-    if (r->kind == KIND_BOOL)
-        return parse_bool(text, (bool *) place);
-    if (r->kind == KIND_INT)
-        return parse_int(text, (int64_t *) (void *) place);
-    if (strlen(text) >= TEXT_SIZE)
+    int64_t number = 0;
+    bool flag = false;
+    if (r->kind == KIND_BOOL  ? !parse_bool(text, &flag)
+        : r->kind == KIND_INT ? !parse_int(text, &number)
+                              : strlen(text) >= TEXT_SIZE)
         return false;
-    memmove(place, text, strlen(text) + 1);
+    if (r->kind == KIND_BOOL)
+        jitc_store_relaxed(flag_at(o, r), flag);
+    else if (r->kind == KIND_INT)
+        jitc_store_relaxed(number_at(o, r), number);
+    else
+        memmove((char *) o + r->offset, text, strlen(text) + 1);
     return true;
 }
 
 static void set_default(jitc_options *o, const row *r) {
-    char *place = (char *) o + r->offset;
     if (r->kind == KIND_BOOL)
-        *(bool *) place = r->number != 0;
+        jitc_store_relaxed(flag_at(o, r), r->number != 0);
     else if (r->kind == KIND_INT)
-        *(int64_t *) (void *) place = r->number;
+        jitc_store_relaxed(number_at(o, r), r->number);
     else
-        snprintf(place, TEXT_SIZE, "%s", r->text);
+        snprintf((char *) o + r->offset, TEXT_SIZE, "%s", r->text);
 }
 
 static const char *expected(const row *r) {
@@ -134,12 +144,11 @@ jit_status jitc_options_get(const jitc_options *o, const char *name, char *text,
     const row *r = find(name);
     if (!r)
         return jitc_fail(JIT_INVALID_ARGUMENT, "there is no option \"%.64s\"", name ? name : "");
-    const char *place = (const char *) o + r->offset;
     if (r->kind == KIND_BOOL)
-        snprintf(text, size, "%d", *(const bool *) place);
+        snprintf(text, size, "%d", jitc_load_relaxed(flag_at(o, r)));
     else if (r->kind == KIND_INT)
-        snprintf(text, size, "%" PRId64, *(const int64_t *) (const void *) place);
+        snprintf(text, size, "%" PRId64, jitc_load_relaxed(number_at(o, r)));
     else
-        snprintf(text, size, "%s", place);
+        snprintf(text, size, "%s", (const char *) o + r->offset);
     return JIT_OK;
 }

@@ -3,10 +3,13 @@
 #ifndef JITC_CORE_OPTIONS_H
 #define JITC_CORE_OPTIONS_H
 #include "core/error.h"
+#include "core/sync.h"
 
+/** Numbers may change while others read them: each is read and written as one. Texts are changed
+ * in place. */
 typedef struct jitc_options {
-#define OPTION_BOOL(name)       bool name;
-#define OPTION_INT(name)        int64_t name;
+#define OPTION_BOOL(name)       _Atomic bool name;
+#define OPTION_INT(name)        _Atomic int64_t name;
 #define OPTION_TEXT(name)       char name[512];
 #define OPTION(name, kind, ...) OPTION_##kind(name)
 #include "core/options.def"
