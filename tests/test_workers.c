@@ -456,3 +456,32 @@ Test(workers, waiting_callers_do_the_work_when_no_thread_can_be_made) {
     jitc_queue_destroy(b);
     jitc_pool_destroy(p);
 }
+
+/* Sleeps, so that others get a turn, and notes whether the thread is the one that launches. */
+static void note_thread(uint64_t begin, uint64_t end, const uint64_t *params) {
+    pthread_t launcher = (pthread_t) params[0];
+    atomic_int *others = (atomic_int *) (uintptr_t) params[1];
+    (void) begin, (void) end;
+    sleep_us(50);
+    if (!pthread_equal(pthread_self(), launcher))
+        atomic_fetch_add(others, 1);
+}
+
+Test(workers, a_series_of_tasks_that_are_each_too_short_wakes_workers, .timeout = 60) {
+    jitc_pool *p = make_pool(2);
+    jitc_queue *q = make_queue(p);
+    atomic_int others = 0;
+    uint64_t params[] = {(uint64_t) pthread_self(), address(&others)};
+    jitc_task t = {.function = note_thread,
+                   .lanes = 4,
+                   .block = 1,
+                   .cost_ns = 50e3,
+                   .params = params,
+                   .count = 2};
+    launch(q, &t);
+    cr_assert_eq(others, 0, "one task runs in its call");
+    while (!atomic_load(&others)) /* the timeout ends it */
+        jitc_queue_wait(q, launch(q, &t));
+    jitc_queue_destroy(q);
+    jitc_pool_destroy(p);
+}

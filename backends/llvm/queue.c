@@ -79,9 +79,10 @@ static bool runs_in_call(const jitc_queue *q, const jitc_task *t) {
     const jitc_pool *p = q->pool;
     if (!jitc_queue_done(q, jitc_load_relaxed(&q->last)))
         return false;
-    if (t->lanes <= t->block || p->threads == 1)
+    if (t->lanes <= t->block || p->threads == 1 || t->cost_ns < SPLIT_NS)
         return true;
-    return t->cost_ns < (jitc_load_relaxed(&p->searching) > 0 ? SPLIT_NS : WAKE_NS);
+    return jitc_load_relaxed(&p->searching) == 0 && t->cost_ns < WAKE_NS &&
+           q->series_ns < SERIES_NS;
 }
 
 /* The queue is idle and this thread is the only one that may queue: nobody else writes `done`, and
@@ -99,6 +100,8 @@ static uint64_t run_in_call(jitc_queue *q, const jitc_task *t) {
     jitc_store_relaxed(&q->last, number);
     if (t->in_flight)
         jitc_sub_release(t->in_flight, 1u);
+    if (t->cost_ns >= SPLIT_NS && lanes > t->block)
+        q->series_ns += t->cost_ns;
     jitc_store_release(&q->done, number); /* pairs with load_acquire in jitc_queue_done */
     return number;
 }
@@ -117,6 +120,9 @@ static jit_status queue_lanes(jitc_queue *q, const jitc_task *t, uint64_t *numbe
     w->lanes = t->lanes;
     w->block = t->block < t->lanes ? t->block : t->lanes; /* `claimed` must not overflow */
     w->cost_ns = t->cost_ns;
+    if (q->series_ns >= SERIES_NS && w->cost_ns < WAKE_NS)
+        w->cost_ns = WAKE_NS; /* counts as long enough to wake workers for */
+    q->series_ns = 0;
     w->in_flight = t->in_flight;
     *number = enqueue(q, w);
     return JIT_OK;

@@ -37,6 +37,9 @@ enum { CACHE_LINE = 64, OWN_PARAMS = 16 };
  * workers that must be woken (measured on 2-core virtual machines). */
 #define SPLIT_NS 8e3
 #define WAKE_NS  100e3
+/* A series of tasks below WAKE_NS that ran in their calls wakes the workers when it has taken so
+ * long: they then spin for the next ones. If there are none, a wake-up is a tenth of that time. */
+#define SERIES_NS 100e3
 
 static inline void jitc_cpu_pause(void) {
 #if defined(__x86_64__)
@@ -133,6 +136,7 @@ struct jitc_queue {
     jitc_pool *pool;
     jitc_queue *next;      /* in the pool's list */
     _Atomic uint64_t last; /* number of the last work queued; written by the one who queues */
+    double series_ns; /* work that could have been shared since workers were last woken; likewise */
     jitc_work *head, *tail;
     jitc_work *parked;      /* waits of other queues for a number of this one */
     jitc_sleeper *sleepers; /* callers that wait for this queue */
