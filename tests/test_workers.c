@@ -458,7 +458,7 @@ Test(workers, waiting_callers_do_the_work_when_no_thread_can_be_made) {
 }
 
 /* Sleeps, so that others get a turn, and notes whether the thread is the one that launches. */
-static void note_thread(uint64_t begin, uint64_t end, const uint64_t *params) {
+static void note_other_thread(uint64_t begin, uint64_t end, const uint64_t *params) {
     pthread_t launcher = (pthread_t) params[0];
     atomic_int *others = (atomic_int *) (uintptr_t) params[1];
     (void) begin, (void) end;
@@ -472,7 +472,7 @@ Test(workers, a_series_of_tasks_that_are_each_too_short_wakes_workers, .timeout 
     jitc_queue *q = make_queue(p);
     atomic_int others = 0;
     uint64_t params[] = {(uint64_t) pthread_self(), address(&others)};
-    jitc_task t = {.function = note_thread,
+    jitc_task t = {.function = note_other_thread,
                    .lanes = 4,
                    .block = 1,
                    .cost_ns = 50e3,
