@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/jitc)
 install(TARGETS jitc EXPORT jitcTargets)
 install(DIRECTORY include/jit DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY docs/ DESTINATION ${CMAKE_INSTALL_DOCDIR} FILES_MATCHING PATTERN "*.md")
 install(EXPORT jitcTargets NAMESPACE jitc:: DESTINATION ${package_dir} FILE jitcConfig.cmake)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/jitcConfigVersion.cmake
                                  COMPATIBILITY SameMinorVersion)

@@ -17,7 +17,7 @@ static void keep_log(void *context, int level, const char *text) {
 static jitc_options o;
 
 static void start(void) {
-#define OPTION(name, kind, value, environment, ...) unsetenv(environment);
+#define OPTION(name, kind, value, least, greatest, environment, ...) unsetenv(environment);
 #include "core/options.def"
     jitc_log_set(keep_log, logged, JITC_LOG_WARN);
     jitc_options_init(&o);
@@ -62,9 +62,11 @@ Test(options, an_environment_that_does_not_parse_is_a_warning) {
     setenv("JITC_SPIN_US", "many", 1);
     jitc_options_init(&o);
     cr_assert_eq(o.spin_us, 150);
+    cr_assert_eq(logged_level, -1);
+    jitc_options_check_environment();
     cr_assert_eq(logged_level, JITC_LOG_WARN);
-    cr_assert_str_eq(logged, "JITC_SPIN_US=many is ignored: expected a whole number, with K, M or "
-                             "G after it if need be");
+    cr_assert_str_eq(logged, "JITC_SPIN_US=many is ignored: expected a whole number from 0 to "
+                             "1000000, with K, M or G after it if need be");
     cr_assert_eq(jit_error_status(), JIT_OK);
 }
 
@@ -92,14 +94,12 @@ Test(options, integers_may_have_a_suffix) {
         const char *text;
         int64_t value;
     } good[] = {{"0", 0},
-                {"-1", -1},
                 {"1234567890123", 1234567890123},
                 {"3K", 3 << 10},
-                {"-2k", -2048},
+                {"2k", 2048},
                 {"5M", 5 << 20},
                 {"7g", (int64_t) 7 << 30},
                 {"9223372036854775807", INT64_MAX},
-                {"-9223372036854775808", INT64_MIN},
                 {"8589934591G", (int64_t) 8589934591 << 30}};
     static const char *const wrong[] = {"",
                                         " 1",
@@ -112,18 +112,37 @@ Test(options, integers_may_have_a_suffix) {
                                         "--1",
                                         "-",
                                         "K",
+                                        "-1",
+                                        "-2k",
                                         "9223372036854775808",
                                         "8589934592G",
                                         "+1"};
     for (size_t i = 0; i < sizeof good / sizeof *good; ++i) {
-        cr_assert_eq(jitc_options_set(&o, "num_threads", good[i].text), JIT_OK, "%s", good[i].text);
-        cr_assert_eq(o.num_threads, good[i].value, "%s", good[i].text);
+        cr_assert_eq(jitc_options_set(&o, "memory_limit", good[i].text), JIT_OK, "%s",
+                     good[i].text);
+        cr_assert_eq(o.memory_limit, good[i].value, "%s", good[i].text);
     }
-    o.num_threads = 77;
+    o.memory_limit = 77;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i)
-        cr_assert_eq(jitc_options_set(&o, "num_threads", wrong[i]), JIT_INVALID_ARGUMENT, "%s",
+        cr_assert_eq(jitc_options_set(&o, "memory_limit", wrong[i]), JIT_INVALID_ARGUMENT, "%s",
                      wrong[i]);
-    cr_assert_eq(o.num_threads, 77);
+    cr_assert_eq(o.memory_limit, 77);
+}
+
+Test(options, numbers_have_a_range) {
+    static const char *const wrong[][2] = {{"llvm_level", "-2"},   {"llvm_level", "4"},
+                                           {"num_threads", "-1"},  {"num_threads", "4097"},
+                                           {"kernel_ops", "1"},    {"cache_entries", "0"},
+                                           {"memory_limit", "-5"}, {"log_level", "4"}};
+    jitc_options_init(&o);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+        cr_assert_eq(jitc_options_set(&o, wrong[i][0], wrong[i][1]), JIT_INVALID_ARGUMENT);
+        cr_assert(strstr(jit_error(), " to "), "%s", jit_error());
+        jit_error_clear();
+    }
+    cr_assert_eq(jitc_options_set(&o, "llvm_level", "-1"), JIT_OK);
+    cr_assert_eq(jitc_options_set(&o, "llvm_level", "3"), JIT_OK);
+    cr_assert_eq(o.llvm_level, 3);
 }
 
 Test(options, texts_have_a_limit) {

@@ -26,9 +26,12 @@ fetch_picture() {
 mkdir -p build/demo
 sh tools/setup.sh
 [ -s "$picture" ] || quietly fetch_picture
-quietly cmake --preset release -DJITC_TESTS=OFF -DJITC_BENCHMARKS=OFF
+quietly cmake --preset release
 quietly cmake --build --preset release --target saxpy black_scholes image_filter
 examples=build/release/examples
+JITC_CACHE_DIR=$PWD/build/demo/cache # so that the first run shows what compiling takes
+export JITC_CACHE_DIR
+rm -rf "$JITC_CACHE_DIR"
 echo "saxpy:"
 $examples/saxpy
 echo "black_scholes:"

@@ -14,13 +14,18 @@ jit_status jitc_api_not_started(const char *function) {
     return jitc_fail(JIT_NOT_INITIALIZED, "%s: call jit_init() first", function);
 }
 
-static void read_options_locked(void) REQUIRES(&jitc_runtime.lock) {
-    if (jitc_runtime.options_read)
-        return;
-    jitc_options_init(&jitc_runtime.options);
-    jitc_runtime.options_read = true;
-    if (jitc_runtime.options.log_level != JITC_LOG_WARN) /* jit_set_log() may have been first */
-        jitc_log_set_level((int) jitc_runtime.options.log_level);
+static void read_options(void) {
+    jitc_mutex_lock(&jitc_runtime.lock);
+    bool first = !jitc_runtime.options_read;
+    if (first) {
+        jitc_options_init(&jitc_runtime.options);
+        jitc_runtime.options_read = true;
+        if (jitc_runtime.options.log_level != JITC_LOG_WARN) /* jit_set_log() may have been first */
+            jitc_log_set_level((int) jitc_runtime.options.log_level);
+    }
+    jitc_mutex_unlock(&jitc_runtime.lock);
+    if (first)
+        jitc_options_check_environment();
 }
 
 static jit_status start_backend_locked(jit_backend id) REQUIRES(&jitc_runtime.lock) {
@@ -107,16 +112,14 @@ static void end_remains(remains *r) {
             r->backend[b]->destroy(r->backend[b]);
 }
 
-static jit_status start_locked(unsigned backends) REQUIRES(&jitc_runtime.lock) {
-    jitc_error before, why = {.status = JIT_UNAVAILABLE};
-    read_options_locked();
+/* *why: what of the set is not there; its text is empty if all is. */
+static jit_status start_locked(unsigned backends, jitc_error *why) REQUIRES(&jitc_runtime.lock) {
+    jitc_error before;
     jitc_error_take(&before); /* a backend that is not there is no error if another one is */
-    unsigned there = start_backends_locked(backends, &why);
+    unsigned there = start_backends_locked(backends, why);
     jitc_error_raise(&before);
     if (!there)
-        return jitc_fail(why.status, "%s", why.text);
-    if (*why.text)
-        jitc_log(JITC_LOG_INFO, "%s", why.text);
+        return jitc_fail(why->status, "%s", why->text);
     if (!jitc_runtime.cache)
         TRY(jitc_cache_create(&jitc_runtime.options, &jitc_runtime.cache));
     if (!jitc_load_acquire(&jitc_runtime.graph)) {
@@ -134,14 +137,18 @@ jit_status jit_init(unsigned backends) {
     if (!backends || (backends & ~(unsigned) (JIT_CUDA | JIT_LLVM)))
         return jitc_fail(JIT_INVALID_ARGUMENT,
                          "jit_init: backends is %u; give JIT_LLVM, JIT_CUDA or both", backends);
+    jitc_error why = {.status = JIT_UNAVAILABLE};
+    read_options();
     jitc_mutex_lock(&jitc_runtime.lock);
-    jit_status status = start_locked(backends);
+    jit_status status = start_locked(backends, &why);
     if (status == JIT_OK)
         ++jitc_runtime.starts;
     else if (!jitc_runtime.starts)
         take_remains_locked(&r);
     jitc_mutex_unlock(&jitc_runtime.lock);
     end_remains(&r);
+    if (status == JIT_OK && *why.text)
+        jitc_log(JITC_LOG_INFO, "%s", why.text);
     return status;
 }
 
@@ -201,8 +208,8 @@ int jit_device(jit_backend backend) {
 jit_status jit_set_option(const char *name, const char *value) {
     if (!name || !value)
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_set_option: name and value must not be NULL");
+    read_options();
     jitc_mutex_lock(&jitc_runtime.lock);
-    read_options_locked();
     int64_t level = jitc_runtime.options.log_level;
     jit_status status = jitc_options_set(&jitc_runtime.options, name, value);
     if (jitc_runtime.options.log_level != level)
@@ -214,8 +221,8 @@ jit_status jit_set_option(const char *name, const char *value) {
 jit_status jit_get_option(const char *name, char *text, size_t size) {
     if (!name || (!text && size))
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_get_option: name and text must not be NULL");
+    read_options();
     jitc_mutex_lock(&jitc_runtime.lock);
-    read_options_locked();
     jit_status status = jitc_options_get(&jitc_runtime.options, name, text, size);
     jitc_mutex_unlock(&jitc_runtime.lock);
     return status;

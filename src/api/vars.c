@@ -37,7 +37,11 @@ static jit_var literal(const char *function, jit_backend b, jit_dtype type, uint
 
 jit_var jit_literal(jit_backend backend, jit_dtype type, const void *value, size_t size) {
     uint64_t bits = 0;
-    if (check_array("jit_literal", type, value, size ? size : 1) != JIT_OK)
+    if (!value) {
+        jitc_fail(JIT_INVALID_ARGUMENT, "jit_literal: value is NULL");
+        return 0;
+    }
+    if (check_array("jit_literal", type, value, size) != JIT_OK)
         return 0;
     memcpy(&bits, value, jitc_dtypes[type].bytes);
     if (type == JIT_bool)

@@ -2,6 +2,7 @@
  */
 #include "cache/compile.h"
 #include "codegen/codegen.h"
+#include "core/log.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,6 +98,13 @@ static void store(jitc_compiler *m, const jitc_entry *e, const jitc_disk_item *i
 
 /* ---- Kernels ---- */
 
+/* `how` it was come by. */
+static void log_kernel(const jitc_entry *e, const jitc_disk_item *item, const char *how) {
+    jitc_log(JITC_LOG_DEBUG, "kernel of %u instructions %s: %zu bytes of code, level %u (%s)",
+             e->program.head.count, how, item->code.size, (unsigned) item->level,
+             e->key.backend->name);
+}
+
 static jit_status load_kernel(jitc_compiler *m, jitc_entry *e, const jitc_disk_item *item) {
     jitc_backend *b = e->key.backend;
     TRY(b->load(b, e->key.device, &e->program, &item->code, &e->cached.kernel));
@@ -123,7 +131,9 @@ static bool load_from_disk(jitc_compiler *m, jitc_entry *e) {
     bool loaded = false;
     if (jitc_disk_get(disk_of(m), e->key.hash, &description, &item)) {
         loaded = load_kernel(m, e, &item) == JIT_OK;
-        if (!loaded)
+        if (loaded)
+            log_kernel(e, &item, "found on disk");
+        else
             jitc_disk_drop(disk_of(m), e->key.hash);
         free(item.code.data);
     }
@@ -166,6 +176,7 @@ jit_status jitc_compiler_compile(jitc_compiler *m, jitc_entry *e) {
     jit_status status = load_kernel(m, e, &item);
     if (status == JIT_OK) {
         jitc_add_relaxed(&m->compiled, 1);
+        log_kernel(e, &item, "compiled");
         store(m, e, &item);
     }
     free(item.code.data);
@@ -181,6 +192,7 @@ jit_status jitc_compiler_recompile(jitc_compiler *m, jitc_entry *e) {
         jitc_store_relaxed(&e->cached.kernel->level, LEVEL_GOOD);
         store(m, e, &item);
         jitc_add_relaxed(&m->recompiled, 1);
+        log_kernel(e, &item, "compiled again, since it is hot");
     }
     free(item.code.data);
     return status;

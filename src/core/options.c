@@ -17,14 +17,17 @@ typedef struct row {
     kind kind;
     size_t offset;
     int64_t number; /* default of BOOL and INT */
+    int64_t least, greatest;
     const char *text;
 } row;
 
 #define ROW_BOOL(value) .number = (value)
 #define ROW_INT(value)  .number = (value)
 #define ROW_TEXT(value) .text = (value)
-#define OPTION(option, k, value, variable, ...)                                                    \
+#define OPTION(option, k, value, low, high, variable, ...)                                         \
     {.name = #option,                                                                              \
+     .least = (low),                                                                               \
+     .greatest = (high),                                                                           \
      .environment = (variable),                                                                    \
      .kind = KIND_##k,                                                                             \
      .offset = offsetof(jitc_options, option),                                                     \
@@ -89,9 +92,10 @@ static bool parse_int(const char *text, int64_t *out) {
 static bool set(jitc_options *o, const row *r, const char *text) {
     int64_t number = 0;
     bool flag = false;
-    if (r->kind == KIND_BOOL  ? !parse_bool(text, &flag)
-        : r->kind == KIND_INT ? !parse_int(text, &number)
-                              : strlen(text) >= TEXT_SIZE)
+    if (r->kind == KIND_BOOL ? !parse_bool(text, &flag)
+        : r->kind == KIND_INT
+            ? !parse_int(text, &number) || number < r->least || number > r->greatest
+            : strlen(text) >= TEXT_SIZE)
         return false;
     if (r->kind == KIND_BOOL)
         jitc_store_relaxed(flag_at(o, r), flag);
@@ -111,32 +115,51 @@ static void set_default(jitc_options *o, const row *r) {
         snprintf((char *) o + r->offset, TEXT_SIZE, "%s", r->text);
 }
 
-static const char *expected(const row *r) {
-    static const char *const text[] = {"0, 1, false, true, off or on",
-                                       "a whole number, with K, M or G after it if need be",
-                                       "a text of at most 511 bytes"};
-    return text[r->kind];
+/* What a value has to be, in `text`. */
+static const char *expected(const row *r, char text[128]) {
+    if (r->kind == KIND_INT)
+        snprintf(text, 128,
+                 "a whole number from %" PRId64 " to %" PRId64
+                 ", with K, M or G after it if need be",
+                 r->least, r->greatest);
+    else
+        snprintf(text, 128, "%s",
+                 r->kind == KIND_BOOL ? "0, 1, false, true, off or on"
+                                      : "a text of at most 511 bytes");
+    return text;
 }
 
 void jitc_options_init(jitc_options *o) {
     memset(o, 0, sizeof *o);
     for (size_t i = 0; i < ROW_COUNT; ++i) {
         const row *r = &rows[i];
-        set_default(o, r);
         const char *value = secure_getenv(r->environment);
-        if (value && *value && !set(o, r, value))
+        set_default(o, r);
+        if (value && *value)
+            set(o, r, value);
+    }
+}
+
+void jitc_options_check_environment(void) {
+    jitc_options unused;
+    char text[128];
+    for (size_t i = 0; i < ROW_COUNT; ++i) {
+        const row *r = &rows[i];
+        const char *value = secure_getenv(r->environment);
+        if (value && *value && !set(&unused, r, value))
             jitc_log(JITC_LOG_WARN, "%s=%.64s is ignored: expected %s", r->environment, value,
-                     expected(r));
+                     expected(r, text));
     }
 }
 
 jit_status jitc_options_set(jitc_options *o, const char *name, const char *value) {
     const row *r = find(name);
+    char text[128];
     if (!r)
         return jitc_fail(JIT_INVALID_ARGUMENT, "there is no option \"%.64s\"", name ? name : "");
     if (!value || !set(o, r, value))
         return jitc_fail(JIT_INVALID_ARGUMENT, "option %s: \"%.64s\" is not %s", r->name,
-                         value ? value : "", expected(r));
+                         value ? value : "", expected(r, text));
     return JIT_OK;
 }
 

@@ -18,9 +18,12 @@ typedef struct jitc_options {
 #undef OPTION_TEXT
 } jitc_options;
 
-/** Fill `o` with the defaults, then with the environment. A value that does not parse is a
- *  warning in the log and the default stays. */
+/** Fill `o` with the defaults, then with the environment. Where a value does not parse the default
+ * stays. */
 void jitc_options_init(jitc_options *o);
+/** Log a warning for each value in the environment that does not parse. Under no lock: the log's
+ * callback is user code. */
+void jitc_options_check_environment(void);
 /** Set one option from text. JIT_INVALID_ARGUMENT if there is no such option or the text is no
  *  value of its kind; then nothing is changed. */
 jit_status jitc_options_set(jitc_options *o, const char *name, const char *value);

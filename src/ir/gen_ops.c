@@ -162,16 +162,25 @@ static const char options_start[] =
     "backend, and `cache_dir` and `cache_limit` before the first kernel is wanted: later they\n"
     "change nothing until the last `jit_shutdown()`. The others can be changed at any time.\n"
     "\n"
-    "| option | environment | default | meaning |\n"
-    "|---|---|---|---|\n";
+    "| option | environment | default | range | meaning |\n"
+    "|---|---|---|---|---|\n";
+
+static void print_range(int64_t least, int64_t greatest) {
+    if (greatest == INT64_MAX)
+        printf("%lld or more", (long long) least);
+    else if (least != greatest)
+        printf("%lld to %lld", (long long) least, (long long) greatest);
+    fputs(" | ", stdout);
+}
 
 static void print_options(void) {
     fputs(options_start, stdout);
 #define DEFAULT_BOOL(value) (value) ? "on" : "off"
 #define DEFAULT_INT(value)  #value
 #define DEFAULT_TEXT(value) *(value) ? (value) : "(empty)"
-#define OPTION(name, kind, value, environment, text)                                               \
+#define OPTION(name, kind, value, least, greatest, environment, text)                              \
     printf("| `%s` | `%s` | %s | ", #name, environment, DEFAULT_##kind(value));                    \
+    print_range(least, greatest);                                                                  \
     print_cell(text);                                                                              \
     puts(" |");
 #include "core/options.def"
