@@ -38,9 +38,11 @@ JIT_API jit_status jit_set_device(jit_backend backend, int device);
 /** The calling thread's device of a backend; -1 if the backend is not there. */
 JIT_API int jit_device(jit_backend backend);
 
-/** Set an option by name, such as "cache_dir" (see the manual for the list). Takes effect for what
- * comes after. Can be called before jit_init(); numbers also while other threads evaluate, texts
- * not. JIT_INVALID_ARGUMENT for an unknown name or a value that does not parse. */
+/** Set an option by name, such as "cache_dir"; docs/options.md lists them, and which of them are
+ * read only when the runtime starts. The others take effect for what comes after. Can be called
+ * before jit_init(), and while other threads evaluate unless the option is a text.
+ * JIT_INVALID_ARGUMENT for an unknown name or a text that is no number or boolean where one is
+ * wanted. */
 JIT_API jit_status jit_set_option(const char *name, const char *value);
 /** Print an option's value into `text`, cut to `size` bytes; booleans as 0 or 1. */
 JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
