@@ -153,6 +153,24 @@ Test(breaking, a_counter_of_one_element_is_zero_in_every_lane) {
     cr_assert_eq(jit_size(results[2]), 1);
 }
 
+/* Arrays without elements are made from it in the same evaluation, by kernels that do not run. */
+Test(breaking, one_element_is_computed_beside_users_that_have_none) {
+    for (int order = 0; order < 4; ++order) {
+        float x = 1.5F, got = 0;
+        jit_var one = jit_from_host(JIT_LLVM, JIT_f32, &x, 1), sum = jit_add(one, one);
+        jit_var none = jit_from_host(JIT_LLVM, JIT_f32, &x, 0), user = jit_mul(sum, none);
+        jit_var index = jit_counter(JIT_LLVM, 0);
+        if (order & 2)
+            user = jit_scatter(none, sum, index, 0);
+        ASSERT_OK(jit_schedule(order & 1 ? sum : user));
+        ASSERT_OK(jit_schedule(order & 1 ? user : sum));
+        ASSERT_OK(jit_eval());
+        ASSERT_OK(jit_read(sum, &got));
+        cr_assert_eq(got, 3, "order %d: %g", order, (double) got);
+        cr_assert_eq(jit_size(user), 0);
+    }
+}
+
 static int changing;
 
 static void *change_options(void *context) {

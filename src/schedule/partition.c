@@ -121,7 +121,8 @@ static jit_status place_all(jitc_plan *p) {
     return JIT_OK;
 }
 
-/* By stage, then lanes: one element first, so that kernels over many lanes can read it. */
+/* By stage, then lanes: one element first, so that kernels over many lanes can read it; no element
+ * last, since a kernel that does not run stores nothing for others. */
 static int compare_targets(const void *a, const void *b, void *context) {
     const jitc_order *o = context;
     uint32_t i = *(const uint32_t *) a, k = *(const uint32_t *) b;
@@ -129,7 +130,7 @@ static int compare_targets(const void *a, const void *b, void *context) {
     if (x->stage != y->stage)
         return x->stage < y->stage ? -1 : 1;
     if (x->lanes != y->lanes)
-        return x->lanes < y->lanes ? -1 : 1;
+        return x->lanes - 1 < y->lanes - 1 ? -1 : 1; /* 0 wraps around */
     return i < k ? -1 : i > k;
 }
 
