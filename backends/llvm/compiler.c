@@ -171,11 +171,10 @@ static jit_status emit(jitc_machine *m, LLVMModuleRef module, int level, LLVMCod
     return status;
 }
 
-static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,
-                           LLVMCodeGenFileType type, jitc_blob *out) {
+static jit_status generate_inside(jitc_llvm_compiler *c, const jitc_program *p, int level,
+                                  LLVMCodeGenFileType type, jitc_blob *out) {
     jitc_machine *m;
     LLVMModuleRef module;
-    level = level < 0 ? 0 : level >= JITC_LLVM_LEVELS ? JITC_LLVM_LEVELS - 1 : level;
     TRY(take_machine(c, level, &m));
     jit_status status = build_module(c, m, p, level, &module);
     if (status == JIT_OK) {
@@ -183,6 +182,16 @@ static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int lev
         m->api->LLVMDisposeModule(module);
     }
     give_machine(c, m);
+    return status;
+}
+
+static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,
+                           LLVMCodeGenFileType type, jitc_blob *out) {
+    level = level < 0 ? 0 : level >= JITC_LLVM_LEVELS ? JITC_LLVM_LEVELS - 1 : level;
+    if (!jitc_llvm_enter())
+        return JIT_UNAVAILABLE;
+    jit_status status = generate_inside(c, p, level, type, out);
+    jitc_llvm_leave();
     return status;
 }
 
@@ -200,7 +209,7 @@ char *jitc_llvm_print_code(jitc_llvm_compiler *c, const jitc_program *p, int lev
     return copy;
 }
 
-char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p) {
+static char *print_inside(jitc_llvm_compiler *c, const jitc_program *p) {
     jitc_machine *m;
     LLVMModuleRef module;
     char *copy = NULL;
@@ -214,4 +223,12 @@ char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p) {
     }
     give_machine(c, m);
     return copy;
+}
+
+char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p) {
+    if (!jitc_llvm_enter())
+        return NULL;
+    char *text = print_inside(c, p);
+    jitc_llvm_leave();
+    return text;
 }

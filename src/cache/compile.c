@@ -9,29 +9,31 @@
 enum {
     LEVEL_QUICK = 0,
     LEVEL_GOOD = 2,
-    /* Quick code for programs longer than this runs up to 3 times slower, because its register
-     * allocation is local and many values are live; up to here it is as good within 15 %. */
-    QUICK_INSTRUCTIONS = 3000,
-    LEVEL_AUTOMATIC = -1 /* of the option */
+    LEVEL_AUTOMATIC = -1, /* of the option */
+    /* Good compilations take time with the square of the length: seconds from here on. */
+    GOOD_INSTRUCTIONS = 6000
 };
 
-/* Lanes x instructions after which a quickly compiled kernel is compiled again. At some 0.05 ns
- * each this is about 10 ms of work, which is also what a good compilation of a kernel costs: so the
+/* Operations after which a quickly compiled kernel is compiled again. At some 0.05 ns each this is
+ * about what a good compilation costs (10 ms, and as much for each 100 instructions): so the
  * compilation at most doubles what was spent on a kernel, however soon it is used no more. */
-static const uint64_t hot_work = 200000000;
+static uint64_t hot_work(const jitc_program *p) {
+    return 200000000 * (1 + (uint64_t) p->head.count / 100);
+}
 
 /* ---- Levels ---- */
 
 /* The one place that decides about the first compilation. */
-static int first_level(const jitc_backend *b, const jitc_options *o, const jitc_program *p) {
+static int first_level(const jitc_backend *b, const jitc_options *o) {
     if (o->llvm_level != LEVEL_AUTOMATIC)
         return (int) o->llvm_level;
-    return b->levels && p->head.count <= QUICK_INSTRUCTIONS ? LEVEL_QUICK : LEVEL_GOOD;
+    return b->levels ? LEVEL_QUICK : LEVEL_GOOD;
 }
 
-static uint64_t hot_at(const jitc_backend *b, const jitc_options *o, int level) {
-    bool improves = b->levels && o->llvm_level == LEVEL_AUTOMATIC && level < LEVEL_GOOD;
-    return improves ? hot_work : UINT64_MAX;
+static uint64_t hot_at(const jitc_compiler *m, const jitc_entry *e, int level) {
+    bool improves = e->key.backend->levels && m->options->llvm_level == LEVEL_AUTOMATIC &&
+                    level < LEVEL_GOOD && e->program.head.count <= GOOD_INSTRUCTIONS;
+    return improves ? hot_work(&e->program) : UINT64_MAX;
 }
 
 /* ---- Keys and descriptions ---- */
@@ -109,7 +111,7 @@ static jit_status load_kernel(jitc_compiler *m, jitc_entry *e, const jitc_disk_i
     jitc_backend *b = e->key.backend;
     TRY(b->load(b, e->key.device, &e->program, &item->code, &e->cached.kernel));
     jitc_store_relaxed(&e->cached.kernel->level, (int) item->level);
-    jitc_store_relaxed(&e->cached.hot_at, hot_at(b, m->options, (int) item->level));
+    jitc_store_relaxed(&e->cached.hot_at, hot_at(m, e, (int) item->level));
     return JIT_OK;
 }
 
@@ -172,7 +174,7 @@ static jit_status generate(jitc_compiler *m, jitc_entry *e, int level, jitc_disk
 
 jit_status jitc_compiler_compile(jitc_compiler *m, jitc_entry *e) {
     jitc_disk_item item;
-    TRY(generate(m, e, first_level(e->key.backend, m->options, &e->program), &item));
+    TRY(generate(m, e, first_level(e->key.backend, m->options), &item));
     jit_status status = load_kernel(m, e, &item);
     if (status == JIT_OK) {
         jitc_add_relaxed(&m->compiled, 1);

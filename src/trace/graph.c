@@ -21,6 +21,16 @@ static size_t slab_bytes(void) {
 
 /* ---- slots ---- */
 
+/* Present in programs with a leak checker, which must look for pointers to buffers here too. */
+__attribute__((weak)) void __lsan_register_root_region(const void *p, size_t size);
+__attribute__((weak)) void __lsan_unregister_root_region(const void *p, size_t size);
+
+static void unmap_slab(void *p) {
+    if (__lsan_unregister_root_region)
+        __lsan_unregister_root_region(p, slab_bytes());
+    munmap(p, slab_bytes());
+}
+
 /* Address space that starts at a huge page, NULL if there is none. */
 static char *map_slab(void) {
     size_t bytes = slab_bytes();
@@ -32,6 +42,8 @@ static char *map_slab(void) {
     if (before)
         munmap(p, before);
     munmap(p + before + bytes, HUGE_PAGE - before);
+    if (__lsan_register_root_region)
+        __lsan_register_root_region(p + before, bytes);
     return p + before;
 }
 
@@ -296,7 +308,7 @@ void jitc_graph_destroy(jitc_graph *g) {
     if (chunks <= LAST)
         munmap(g->chunk[LAST], sizeof(jitc_chunk));
     for (uint32_t c = 0; c < chunks; c += JITC_SLAB_CHUNKS)
-        munmap(g->chunk[c], slab_bytes());
+        unmap_slab(g->chunk[c]);
     jitc_label_finish(g);
     jitc_lock_finish(&g->p->lock);
     free(g->p->table.entries);
