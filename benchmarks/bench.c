@@ -110,7 +110,7 @@ static void take_round(const bench_row *row, bench_result *results, size_t round
 static void warm_up(const bench_row *row, bench_result *results) {
     for (size_t k = 0; k < row->count; ++k) {
         const bench_entry *entry = &row->entries[k];
-        double end = bench_now() + WARM_UP_NS;
+        double end = bench_now() + (double) WARM_UP_NS;
         while (entry->sample && !results[k].failed && bench_now() < end)
             results[k].failed = entry->sample(entry->context) < 0;
     }
