@@ -198,8 +198,10 @@ Test(eval, a_gather_from_a_literal_or_a_counter) {
     cr_assert_eq(jit_read(jit_gather(jit_literal(B, JIT_f32, &half, 8), index, 0), v), JIT_OK);
     cr_assert_eq(v[2], 0.5f);
     cr_assert_eq(v[3], 0, "9 is out of range");
-    cr_assert_eq(jit_read(jit_gather(jit_counter(B, 8), index, 0), c), JIT_OK);
+    jit_var counter = jit_counter(B, 8);
+    cr_assert_eq(jit_read(jit_gather(counter, index, 0), c), JIT_OK);
     cr_assert_eq(c[2], 6);
+    cr_assert_eq(stats().bytes_live, 2 * 512, "the results; what was read is a counter still");
     jit_scope_pop(0, NULL);
 }
 

@@ -95,6 +95,7 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
                                  const jitc_wanted *wanted, bool *busy) {
     *busy = false;
     p->groups = p->slots = 0;
+    p->leaves = wanted->leaves;
     if (!p->order) {
         void *order = NULL;
         TRY(jitc_calloc(1, sizeof *p->order, &order));
@@ -117,8 +118,11 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i) {
     const jitc_group *group = &p->group[i];
     for (size_t k = 0; k < group->outputs; ++k) {
         jitc_slot *s = &p->slot[group->output[k]];
-        jitc_buffer_ref(s->buffer);
-        jitc_graph_set_data_locked(g, s->node, s->buffer);
+        /* A leaf that is only indexed stays what it is: its memory goes with the plan. */
+        if (p->leaves || !jitc_op_is_leaf(jitc_node_at(g, s->node)->op)) {
+            jitc_buffer_ref(s->buffer);
+            jitc_graph_set_data_locked(g, s->node, s->buffer);
+        }
         unclaim_locked(g, s->node);
     }
     /* What only these outputs needed goes now, not bit by bit: its memory is wanted by later

@@ -57,6 +57,7 @@ typedef struct jitc_plan {
     size_t groups, group_capacity, group_made; /* made: those that own memory for reuse */
     jitc_slot *slot;
     size_t slots, slot_capacity;
+    bool leaves;              /* literals and counters were wanted in memory: they stay there */
     struct jitc_order *order; /* scratch, kept from plan to plan */
 } jitc_plan;
 
