@@ -1,10 +1,12 @@
 /* math_errors.c: measures the math functions of the CPU backend; prints the table of
  * docs/math-errors.md.
  *
- *   math_errors                    the table: error of each function, time beside SLEEF's and
- * libmvec's math_errors check [STRIDE]     every instruction set and level of code generation, as
- * text; f32 in steps of STRIDE bit patterns (default 20011; 1 takes an hour) Arguments -l FILE (the
- * LLVM library), -f NAME (only that function), -s (without SLEEF) come first. */
+ * math_errors: the table: the error of each function, its time beside SLEEF's and libmvec's.
+ * math_errors check [STRIDE]: every instruction set and level of code generation, as text; f32 in
+ * steps of STRIDE bit patterns (default 20011; 1: all of them, hours).
+ *
+ * Arguments before that: -l FILE the LLVM library, -f NAME only that function, -s without SLEEF,
+ * -b only the best instruction set of the machine, at level 0. */
 #include "math_measure.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +18,7 @@ enum { CHUNK = 4096, RANDOM = 1 << 20, ROUNDS = 25 };
 
 typedef struct options {
     const char *library, *only;
-    bool substitutes;
+    bool substitutes, best;
     uint64_t stride;
 } options;
 
@@ -124,8 +126,9 @@ static void print_row(session *s, jitc_op op, jit_dtype type) {
 }
 
 static void check(session *s, jitc_op op, jit_dtype type) {
-    for (jitc_isa isa = JITC_ISA_V1; isa <= math_host_isa(); isa++)
-        for (int level = 0; level <= 2; level += 2) {
+    jitc_isa first = s->o.best ? math_host_isa() : JITC_ISA_V1;
+    for (jitc_isa isa = first; isa <= math_host_isa(); isa++)
+        for (int level = 0; level <= (s->o.best ? 0 : 2); level += 2) {
             math_spec spec = {op,  type, isa, level, isa <= JITC_ISA_V2 ? 4 : 16, s->o.substitutes,
                               NULL};
             math_kernel k;
@@ -154,13 +157,15 @@ int main(int argc, char **argv) {
     static session s;
     static jitc_llvm_library library;
     s.o.stride = 20011;
-    for (int c; (c = getopt(argc, argv, "l:f:s")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "l:f:sb")) != -1;) {
         if (c == 'l')
             s.o.library = optarg;
         else if (c == 'f')
             s.o.only = optarg;
         else if (c == 's')
             s.o.substitutes = true;
+        else if (c == 'b')
+            s.o.best = true;
         else
             return 2;
     }
