@@ -100,7 +100,6 @@ array("LN2_F32", "log(2) in parts of 10, 24 bits: a power of two times the first
 array("LN2_EXP_F32", "log(2) in parts of 16, 24 bits", parts(LN2, [16, 24]), True)
 array("LOG10_2_F32", "log10(2) in parts of 16, 24 bits", parts(LN2 / L10, [16, 24]), True)
 array("LOG10_2_LOG_F32", "log10(2) in parts of 10, 24 bits", parts(LN2 / L10, [10, 24]), True)
-array("LOG2_E_F32", "log2(e) in two parts", parts(1 / LN2, [24, 24]), True)
 array("LOG10_E_F32", "log10(e) in two parts", parts(1 / L10, [24, 24]), True)
 array("LN2_F64", "log(2) in parts of 42, 53 bits", parts(LN2, [42, 53]), False)
 array("LOG_F32", "(log(1 + t) - t + t^2 / 2) / t^3", fit(near_zero(lambda t: (log1p(t) - t + t * t / 2) / t**3, mpf(1) / 3), LOG_LOW, LOG_HIGH, 8), True)

@@ -29,9 +29,6 @@ static const double LOG10_2_F32[2] = {
 /* log10(2) in parts of 10, 24 bits */
 static const double LOG10_2_LOG_F32[2] = {
     0.301269531, -0.000239535584};
-/* log2(e) in two parts */
-static const double LOG2_E_F32[2] = {
-    1.44269502, 1.92596303e-08};
 /* log10(e) in two parts */
 static const double LOG10_E_F32[2] = {
     0.434294492, -1.010305e-08};

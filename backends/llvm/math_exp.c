@@ -182,38 +182,22 @@ value jitc_math_log_f32(const jitc_math *m, const value *args) {
     return log_specials(m, muladd(m, k, real(m, LN2_F32[0]), y), args[0], 0);
 }
 
-/** Logarithms to another base: one unit of k in two parts (the first times k is exact), and the
- *  logarithm of e in two parts. */
-typedef struct log_unit {
-    const double *step, *e;
-} log_unit;
-
-static value log_in_unit(const jitc_math *m, value argument, const log_unit *u) {
-    decomposed d = decompose_any(m, argument);
-    value r = d.rest, square = times(m, r, r), high = real(m, u->e[0]);
+/** log10(2) in two parts (the first times k is exact), and log10(e) in two parts. A logarithm to
+ * base 2 of this kind is off by up to 1.14 ULP near the square root of 2. */
+value jitc_math_log10_f32(const jitc_math *m, const value *args) {
+    decomposed d = decompose_any(m, args[0]);
+    value r = d.rest, square = times(m, r, r), high = real(m, LOG10_E_F32[0]);
     value y = times(m, times(m, IN_PAIRS(m, LOG_F32, r), r), square);
     y = muladd(m, square, real(m, -0.5), y); /* log(u) - r */
-    /* r log(e) and k step, each as two numbers; the larger ones are added last. */
+    /* r log10(e) and k log10(2), each as two numbers; the larger ones are added last. */
     value product = times(m, r, high);
     value low = muladd(m, r, high, minus(m, real(m, 0), product));
-    low = muladd(m, y, high, muladd(m, r, real(m, u->e[1]), low));
-    value whole_part = times(m, d.exponent, real(m, u->step[0]));
+    low = muladd(m, y, high, muladd(m, r, real(m, LOG10_E_F32[1]), low));
+    value whole_part = times(m, d.exponent, real(m, LOG10_2_LOG_F32[0]));
     value sum = plus(m, whole_part, product);
     low = plus(m, low, minus(m, product, minus(m, sum, whole_part)));
-    if (u->step[1] != 0)
-        low = muladd(m, d.exponent, real(m, u->step[1]), low);
-    return log_specials(m, plus(m, sum, low), argument, 0);
-}
-
-value jitc_math_log2_f32(const jitc_math *m, const value *args) {
-    static const double step[2] = {1, 0};
-    static const log_unit unit = {step, LOG2_E_F32};
-    return log_in_unit(m, args[0], &unit);
-}
-
-value jitc_math_log10_f32(const jitc_math *m, const value *args) {
-    static const log_unit unit = {LOG10_2_LOG_F32, LOG10_E_F32};
-    return log_in_unit(m, args[0], &unit);
+    low = muladd(m, d.exponent, real(m, LOG10_2_LOG_F32[1]), low);
+    return log_specials(m, plus(m, sum, low), args[0], 0);
 }
 
 /** The natural logarithm of x (f64 that was f32, so never subnormal) times `unit`. */

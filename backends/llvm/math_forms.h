@@ -14,7 +14,7 @@ typedef value (*jitc_math_form)(const jitc_math *m, const value *args);
     X(erf_f32) X(exp_wide) X(exp2_wide) X(exp10_wide) X(expm1_wide) X(log_wide) X(log2_wide)       \
     X(log10_wide) X(log1p_wide) X(sinh_wide) X(cosh_wide) X(tanh_wide) X(pow_wide)                 \
     X(hypot_wide) X(exp_f64) X(erf_mended) X(log1p_mended) X(tan_mended) X(sinh_mended)            \
-    X(cosh_mended) X(tanh_mended) X(pow_mended) X(atan2_lanes) X(hypot_lanes) X(log2_f32)          \
+    X(cosh_mended) X(tanh_mended) X(pow_mended) X(atan2_lanes) X(hypot_lanes)                    \
     X(log10_f32)
 /* clang-format on */
 #define FORM(name) value jitc_math_##name(const jitc_math *m, const value *args);
