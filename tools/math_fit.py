@@ -66,13 +66,6 @@ def table(name, comment, function, edges, degree):
     print(f"static const double {name}[{len(columns)}][16] = {{\n{body}}};")
 
 
-def half_octaves():
-    edges = [mpf(0), mpf(1) / 8]
-    while len(edges) < 16:
-        edges.append(edges[-1] * 3 / 2 if len(edges) % 2 == 0 else edges[-1] * 4 / 3)
-    return edges + [edges[-1] * 3 / 2]
-
-
 def near_zero(f, at_zero):
     return lambda t: f(t) if abs(t) > mpf(10) ** -25 else at_zero
 
@@ -95,10 +88,8 @@ print("""/* math_coefficients.h: polynomials of the math functions, lowest power
 array("EXP_F32", "(e^t - 1) / t", [mpf(1)] + fit(near_zero(lambda t: (expm1(t) - t) / t**2, mpf(1) / 2), -LN2 * HALF, LN2 * HALF, 5), True)
 array("EXP2_F32", "(2^t - 1) / t", fit(near_zero(lambda t: expm1(t * LN2) / t, LN2), -HALF, HALF, 6), True)
 L10 = log(mpf(10))
-array("EXP10_F32", "(10^t - 1) / t", fit(near_zero(lambda t: expm1(t * L10) / t, L10), -HALF * LN2 / L10, HALF * LN2 / L10, 6), True)
 array("LN2_F32", "log(2) in parts of 10, 24 bits: a power of two times the first is exact", parts(LN2, [10, 24]), True)
 array("LN2_EXP_F32", "log(2) in parts of 16, 24 bits", parts(LN2, [16, 24]), True)
-array("LOG10_2_F32", "log10(2) in parts of 16, 24 bits", parts(LN2 / L10, [16, 24]), True)
 array("LOG10_2_LOG_F32", "log10(2) in parts of 10, 24 bits", parts(LN2 / L10, [10, 24]), True)
 array("LOG10_E_F32", "log10(e) in two parts", parts(1 / L10, [24, 24]), True)
 array("LN2_F64", "log(2) in parts of 42, 53 bits", parts(LN2, [42, 53]), False)
@@ -108,8 +99,6 @@ array("COS_F32", "(cos(r) - 1 + r^2 / 2) / r^4 in t = r^2", fit(near_zero(lambda
 array("HALF_PI_F32", "pi / 2 in parts of 11, 11, 24 and 24 bits", parts(HALF_PI, [11, 11, 24, 24]), True)
 table("ERF_F32", "erf(x) / x in 16 intervals of 1/4: powers 6 ... 1 of the distance to the middle, then the constant's low and high part",
       erf, [mpf(k) / 4 + (mpf(10) ** -30 if k == 0 else 0) for k in range(17)], 6)
-table("TANH_F32", "tanh(x) / x in 16 intervals of half an octave above 1/8: powers 8 ... 1, then the constant's low and high part",
-      tanh, [e + (mpf(10) ** -30 if e == 0 else 0) for e in half_octaves()], 8)
 array("EXPM1_WIDE", "(e^t - 1) / t", fit(near_zero(lambda t: expm1(t) / t, mpf(1)), -LN2 * HALF, LN2 * HALF, 7), False)
 array("SINH_WIDE", "sinh(r) / r in t = r^2", fit(near_zero(lambda t: sinh(sqrt(t)) / sqrt(t), mpf(1)), mpf(0), THIRD, 3), False)
 array("COSH_WIDE", "cosh(r) in t = r^2", fit(lambda t: cosh(sqrt(t)), mpf(0), THIRD, 4), False)

@@ -17,7 +17,7 @@
 #include <sys/mman.h>
 
 /* Raised when the code made of a program changes. */
-enum { CODE_VERSION = 2 };
+enum { CODE_VERSION = 3 };
 
 typedef struct llvm_backend {
     jitc_backend base;

@@ -41,12 +41,6 @@ value jitc_math_exp2_f32(const jitc_math *m, const value *args) {
     return emit_exponential(m, &f, args[0]);
 }
 
-value jitc_math_exp10_f32(const jitc_math *m, const value *args) {
-    static const exponential f = {-45.5,       38.9,      M_LN10 / M_LN2,
-                                  LOG10_2_F32, EXP10_F32, sizeof EXP10_F32 / sizeof *EXP10_F32};
-    return emit_exponential(m, &f, args[0]);
-}
-
 value jitc_math_exp_f64(const jitc_math *m, const value *args) {
     static const exponential f = {-746,    710,     M_LOG2E,
                                   LN2_F64, EXP_F64, sizeof EXP_F64 / sizeof *EXP_F64};

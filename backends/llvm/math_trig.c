@@ -148,15 +148,3 @@ value jitc_math_erf_f32(const jitc_math *m, const value *args) {
     y = choose(m, less(m, size, real(m, 1e-10)), linear, y);
     return finish_odd(m, y, x, 3.9199);
 }
-
-value jitc_math_tanh_f32(const jitc_math *m, const value *args) {
-    value x = args[0], size = magnitude(m, x), near = at_most(m, size, 9.02);
-    /* Intervals of half an octave: the exponent and one more bit. Interval 0 ends at 1/8. */
-    value low = real(m, 0.09375), octave = choose(m, greater(m, near, low), near, low);
-    value index = shift_right(m, to_bits(m, octave), integer(m, 22));
-    index = int_minus(m, index, integer(m, 247));
-    value y =
-        from_table(m, near, index, TANH_F32, sizeof TANH_F32 / sizeof *TANH_F32, TANH_F32_MIDDLE);
-    y = choose(m, less(m, size, real(m, 1e-4)), size, y);
-    return finish_odd(m, y, x, 9.011);
-}
