@@ -78,6 +78,7 @@ jit_status jitc_compiler_open(jitc_compiler *m) {
     return JIT_OK;
 }
 
+/* NULL: not to be used. Asked once for each use, since the option may change in between. */
 static jitc_disk *disk_of(jitc_compiler *m) {
     return m->options->cache_disk ? jitc_load_acquire(&m->disk) : NULL;
 }
@@ -92,9 +93,10 @@ void jitc_compiler_forked(jitc_compiler *m) {
 
 static void store(jitc_compiler *m, const jitc_entry *e, const jitc_disk_item *item) {
     jitc_blob description;
-    if (!disk_of(m) || describe(m, e, &description) != JIT_OK)
+    jitc_disk *disk = disk_of(m);
+    if (!disk || describe(m, e, &description) != JIT_OK)
         return;
-    jitc_disk_put(disk_of(m), e->key.hash, &description, item);
+    jitc_disk_put(disk, e->key.hash, &description, item);
     free(description.data);
 }
 
@@ -125,18 +127,18 @@ static jit_status dump(jitc_compiler *m, jitc_entry *e) {
     return JIT_OK;
 }
 
-static bool load_from_disk(jitc_compiler *m, jitc_entry *e) {
+static bool load_from_disk(jitc_compiler *m, jitc_disk *disk, jitc_entry *e) {
     jitc_blob description;
     jitc_disk_item item;
     if (describe(m, e, &description) != JIT_OK)
         return false;
     bool loaded = false;
-    if (jitc_disk_get(disk_of(m), e->key.hash, &description, &item)) {
+    if (jitc_disk_get(disk, e->key.hash, &description, &item)) {
         loaded = load_kernel(m, e, &item) == JIT_OK;
         if (loaded)
             log_kernel(e, &item, "found on disk");
         else
-            jitc_disk_drop(disk_of(m), e->key.hash);
+            jitc_disk_drop(disk, e->key.hash);
         free(item.code.data);
     }
     free(description.data);
@@ -145,10 +147,11 @@ static bool load_from_disk(jitc_compiler *m, jitc_entry *e) {
 
 bool jitc_compiler_load(jitc_compiler *m, jitc_entry *e) {
     jitc_error before;
-    if (!disk_of(m))
+    jitc_disk *disk = disk_of(m);
+    if (!disk)
         return false;
     jitc_error_take(&before);
-    bool loaded = load_from_disk(m, e);
+    bool loaded = load_from_disk(m, disk, e);
     if (loaded) {
         jitc_add_relaxed(&m->disk_hits, 1);
         if (jitc_codegen_dumps(m->options))
