@@ -180,6 +180,8 @@ Test(workers_stress, pools_and_queues_come_and_go) {
     jitc_pool_destroy(NULL);
 }
 
+#if !JITC_HAS_ASAN /* the child may find the sanitizer's heap locked: see sanitizer.h */
+
 typedef struct churner {
     jitc_queue *queue;
     atomic_int flag, warm, stop;
@@ -236,7 +238,6 @@ static int use_pool_in_child(jitc_pool *p, jitc_queue *q, jitc_queue *dropped, u
     return called ? 0 : 5;
 }
 
-#if !JITC_HAS_ASAN /* the child may find the sanitizer's heap locked: see sanitizer.h */
 Test(workers_stress, a_forked_child_starts_afresh, .timeout = 120) {
     for (int round = 0; round < 100; ++round) {
         jitc_pool *p = make_pool(3);
