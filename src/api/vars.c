@@ -1,5 +1,6 @@
 /* vars.c: making variables, references, scopes, and what is known of a variable. */
 #include "api/runtime.h"
+#include "ir/bits.h"
 #include "launch/launch.h"
 #include <string.h>
 
@@ -53,24 +54,12 @@ jit_var jit_literal(jit_backend backend, jit_dtype type, const void *value, size
 #define INTEGER(v) ((uint64_t) (v))
 #define HALF(v)    jitc_f16_from_f32(v)
 #define BRAIN(v)   jitc_bf16_from_f32(v)
-#define SINGLE(v)  bits_of_float(v)
-#define DOUBLE_(v) bits_of_double(v)
+#define SINGLE(v)  jitc_f32_bits(v)
+#define DOUBLE_(v) jitc_f64_bits(v)
 #define CONSTRUCTOR(name, ctype, type, CONVERT)                                                    \
     jit_var jit_##name(jit_backend backend, ctype value) {                                         \
         return literal("jit_" #name, backend, type, CONVERT(value) & jitc_bits_mask(type), 1);     \
     }
-
-static uint64_t bits_of_float(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-static uint64_t bits_of_double(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
 
 jit_var jit_bool(jit_backend backend, bool value) {
     return literal("jit_bool", backend, JIT_bool, value, 1);

@@ -9,6 +9,7 @@
  * nothing is fused.
  *
  * Names in the column that depend on the class are macros, defined before the expansion. */
+#include "ir/bits.h"
 #include "ir/ir.h"
 #include <fenv.h>
 #include <math.h>
@@ -21,27 +22,6 @@ typedef struct operands {
     jit_dtype type; /* of the operands and, for floats, of the result */
 } operands;
 
-static uint64_t f32_bits(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-static uint64_t f64_bits(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-static float f32_from_bits(uint64_t bits) {
-    uint32_t low = (uint32_t) bits;
-    float f;
-    memcpy(&f, &low, sizeof f);
-    return f;
-}
-static double f64_from_bits(uint64_t bits) {
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
 static uint64_t width_mask(int width) {
     return ~(uint64_t) 0 >> (64 - width);
 }
@@ -134,8 +114,8 @@ static double decode(uint64_t bits, jit_dtype t) {
     switch (t) {
         case JIT_f16: return (double) jitc_f16_to_f32((uint16_t) bits);
         case JIT_bf16: return (double) jitc_bf16_to_f32((uint16_t) bits);
-        case JIT_f32: return (double) f32_from_bits(bits);
-        default: return f64_from_bits(bits);
+        case JIT_f32: return (double) jitc_f32_from_bits((uint32_t) bits);
+        default: return jitc_f64_from_bits(bits);
     }
 }
 /** Round to a float type, once. */
@@ -143,8 +123,8 @@ static uint64_t encode(double d, jit_dtype t) {
     switch (t) {
         case JIT_f16: return jitc_f16_from_f64(d);
         case JIT_bf16: return jitc_bf16_from_f64(d);
-        case JIT_f32: return f32_bits((float) d);
-        default: return f64_bits(d);
+        case JIT_f32: return jitc_f32_bits((float) d);
+        default: return jitc_f64_bits(d);
     }
 }
 static uint64_t as_value(const operands *o, double d) {
@@ -167,10 +147,10 @@ static double add_to_odd(double x, double y) {
         return sum;
     double y_part = sum - x,
            error = (x - (sum - y_part)) + (y - y_part); /* exact: Knuth's TwoSum */
-    uint64_t bits = f64_bits(sum);
+    uint64_t bits = jitc_f64_bits(sum);
     if (error == 0 || (bits & 1))
         return sum;
-    return f64_from_bits((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
+    return jitc_f64_from_bits((error > 0) == (sum > 0) ? bits + 1 : bits - 1);
 }
 static double fma_once(jit_dtype t, double a, double b, double c) {
     if (t == JIT_f64)

@@ -1,5 +1,6 @@
 /* half.c: conversions between the 16-bit floats, float and double, in integer arithmetic: exact in
  * any rounding mode and with flush-to-zero.  Layer: ir.  May include: core. */
+#include "ir/bits.h"
 #include "ir/ir.h"
 #include <string.h>
 
@@ -50,47 +51,31 @@ static uint16_t narrow(uint64_t bits, format from, format to) {
     return (uint16_t) (sign | (rounded < infinity ? rounded : infinity));
 }
 
-static uint32_t f32_bits(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-static uint64_t f64_bits(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-static float f32_from_bits(uint32_t bits) {
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 float jitc_f16_to_f32(uint16_t h) {
     uint32_t sign = (uint32_t) (h & 0x8000) << 16, exponent = h >> 10 & 31, mantissa = h & 1023;
     if (exponent == 31)
-        return f32_from_bits(sign | 0x7f800000 | mantissa << 13);
+        return jitc_f32_from_bits(sign | 0x7f800000 | mantissa << 13);
     if (exponent == 0) {
         if (!mantissa)
-            return f32_from_bits(sign);
+            return jitc_f32_from_bits(sign);
         uint32_t up = (uint32_t) __builtin_clz(mantissa) - 21; /* brings the leading 1 to bit 10 */
         exponent = 1 - up; /* wraps below 0; the bias undoes it */
         mantissa = mantissa << up & 1023;
     }
-    return f32_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
+    return jitc_f32_from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 float jitc_bf16_to_f32(uint16_t h) {
-    return f32_from_bits((uint32_t) h << 16);
+    return jitc_f32_from_bits((uint32_t) h << 16);
 }
 uint16_t jitc_f16_from_f32(float f) {
-    return narrow(f32_bits(f), F32, F16);
+    return narrow(jitc_f32_bits(f), F32, F16);
 }
 uint16_t jitc_bf16_from_f32(float f) {
-    return narrow(f32_bits(f), F32, BF16);
+    return narrow(jitc_f32_bits(f), F32, BF16);
 }
 uint16_t jitc_f16_from_f64(double d) {
-    return narrow(f64_bits(d), F64, F16);
+    return narrow(jitc_f64_bits(d), F64, F16);
 }
 uint16_t jitc_bf16_from_f64(double d) {
-    return narrow(f64_bits(d), F64, BF16);
+    return narrow(jitc_f64_bits(d), F64, BF16);
 }

@@ -1,4 +1,5 @@
 /* print.c: what was traced, as text for people.  Layer: trace. */
+#include "ir/bits.h"
 #include "trace/private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,14 @@ typedef struct printer {
 } printer;
 
 static void print_literal(FILE *out, jit_dtype t, uint64_t bits) {
-    uint64_t f64;
-    double value;
     bool real = jitc_dtypes[t].cls == JITC_FLOAT;
-    jitc_op op = JITC_OP_cast;
-    uint64_t in[3] = {bits, 0, 0};
-    if (real && jitc_fold(op, t, JIT_f64, in, &f64)) {
-        memcpy(&value, &f64, sizeof value);
-        fprintf(out, " %g", value);
-    } else if (jitc_fold(op, t, JIT_i64, in, &f64)) {
-        fprintf(out, " %lld", (long long) f64);
-    }
+    uint64_t in[3] = {bits, 0, 0}, value;
+    if (!jitc_fold(JITC_OP_cast, t, real ? JIT_f64 : JIT_i64, in, &value))
+        return;
+    if (real)
+        fprintf(out, " %g", jitc_f64_from_bits(value));
+    else
+        fprintf(out, " %lld", (long long) value);
 }
 
 static void print_node(const printer *p, uint32_t i) {
