@@ -112,10 +112,7 @@ static jit_status visit(direct *d, uint32_t root) {
         }
         uint32_t next = first_unmet(d, node, n);
         if (next) {
-            if (__builtin_expect(depth == o->stack_capacity, 0))
-                TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, depth + 1,
-                              sizeof *o->stack));
-            o->stack[depth++] = node;
+            TRY(jitc_order_push(o, &depth, node));
             node = next;
             continue;
         }

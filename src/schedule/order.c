@@ -38,10 +38,7 @@ jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy) {
         }
         uint32_t next = first_unmet(o, node, n);
         if (next) {
-            if (__builtin_expect(depth == o->stack_capacity, 0))
-                TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, depth + 1,
-                              sizeof *o->stack));
-            o->stack[depth++] = node;
+            TRY(jitc_order_push(o, &depth, node));
             node = next;
             continue;
         }

@@ -50,6 +50,13 @@ typedef struct jitc_order {
 static inline jitc_node *jitc_order_node(const jitc_order *o, uint32_t position) {
     return jitc_node_at(o->graph, o->at[position].node);
 }
+/** For traversals without recursion: put an entry on the stack. */
+static inline jit_status jitc_order_push(jitc_order *o, size_t *depth, uint32_t entry) {
+    if (__builtin_expect(*depth == o->stack_capacity, 0))
+        TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, *depth + 1, sizeof *o->stack));
+    o->stack[(*depth)++] = entry;
+    return JIT_OK;
+}
 /** Position of a node that the traversal has met. */
 static inline uint32_t jitc_order_position(const jitc_order *o, uint32_t node) {
     return *jitc_node_stamp(o->graph, node) - o->base;

@@ -161,8 +161,7 @@ static jit_status collect(jitc_order *o, uint32_t root, uint32_t mark) {
     for (;;) {
         uint32_t next = next_open(o, position, mark);
         if (next != JITC_NONE) {
-            TRY(jitc_grow((void **) &o->stack, &o->stack_capacity, depth + 1, sizeof *o->stack));
-            o->stack[depth++] = position;
+            TRY(jitc_order_push(o, &depth, position));
             position = next;
             continue;
         }
