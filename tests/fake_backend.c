@@ -70,6 +70,10 @@ static jit_status fake_stream_wait(jitc_stream *s, jitc_stream *other, uint64_t 
     (void) s, (void) other, (void) n;
     return unused();
 }
+static jit_status fake_flush(jitc_stream *s) {
+    (void) s;
+    return JIT_OK;
+}
 static bool fake_done(jitc_stream *s, uint64_t n) {
     (void) s, (void) n;
     return true;
@@ -221,6 +225,7 @@ void fake_init(fake *f) {
                           .download = fake_download,
                           .call = fake_call,
                           .stream_wait = fake_stream_wait,
+                          .flush = fake_flush,
                           .done = fake_done,
                           .wait = fake_wait,
                           .lower = fake_lower,

@@ -231,6 +231,11 @@ static jit_status stream_wait(jitc_stream *s, jitc_stream *other, uint64_t n) {
     return JIT_OK;
 }
 
+static jit_status flush(jitc_stream *s) {
+    (void) s; /* nothing is held back */
+    return JIT_OK;
+}
+
 static bool done(jitc_stream *s, uint64_t n) {
     return jitc_queue_done(stream_of(s)->queue, n);
 }
@@ -366,6 +371,7 @@ static const jitc_backend slots = {
     .download = download,
     .call = call,
     .stream_wait = stream_wait,
+    .flush = flush,
     .done = done,
     .wait = wait_for,
     .lower = lower,

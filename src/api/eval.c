@@ -242,6 +242,8 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
     jit_status status = find_kernels(&e);
     if (status == JIT_OK)
         status = launch_groups(&e);
+    jit_status flushed = e.state->stream->backend->flush(e.state->stream);
+    status = status == JIT_OK ? flushed : status;
     if (e.settled < e.plan->groups) {
         jitc_graph_lock(e.graph);
         jitc_plan_abandon_locked(e.plan, e.graph, e.settled);

@@ -56,7 +56,8 @@ typedef struct jitc_launch_args {
     X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \
     X(stream_destroy, void, (jitc_stream * s))                                                     \
-    /* Holder of s->lock. Queues a kernel; never waits for work. *number: its number. */           \
+    /* Holder of s->lock. Queues a kernel; never waits for work. *number: its number. A backend    \
+     * may hold kernels back until flush(), so that it can hand several to the device at once. */  \
     X(launch, jit_status,                                                                          \
       (jitc_stream * s, jitc_kernel * k, const jitc_launch_args *a, uint64_t *number))             \
     /* Holder of s->lock. Queues a copy within the device. Source and destination do not           \
@@ -76,6 +77,10 @@ typedef struct jitc_launch_args {
     /* Holder of s->lock. Work queued on s from now on comes after number n of `other`, on the     \
      * device: the caller does not wait. A no-op where that is done or s == other. */              \
     X(stream_wait, jit_status, (jitc_stream * s, jitc_stream * other, uint64_t n))                 \
+    /* Any thread. Hand what launch() holds back to the device: called at the end of an            \
+     * evaluation. Slots that depend on it (copies, waits, also of other streams) do so                              \
+     * themselves. */                                                                              \
+    X(flush, jit_status, (jitc_stream * s))                                                        \
     /* Any thread. Is number n done? Cheap; never waits. */                                        \
     X(done, bool, (jitc_stream * s, uint64_t n))                                                   \
     /* Any thread, s->lock not held. Waits until number n is done. JIT_DEVICE_FAILED. */           \

@@ -1,0 +1,2 @@
+/* batch.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

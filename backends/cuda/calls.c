@@ -1,0 +1,2 @@
+/* calls.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

@@ -1,0 +1,2 @@
+/* device.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

@@ -1,0 +1,2 @@
+/* driver.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

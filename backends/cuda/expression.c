@@ -1,0 +1,2 @@
+/* expression.c.  Layer: cuda. */
+#include "cuda/text.h"

@@ -1,0 +1,2 @@
+/* memory.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

@@ -1,0 +1,2 @@
+/* module.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

@@ -1,0 +1,2 @@
+/* nvrtc.c.  Layer: cuda. */
+#include "cuda/text.h"

@@ -1,0 +1,2 @@
+/* nvrtc_find.c.  Layer: cuda. */
+#include "cuda/text.h"

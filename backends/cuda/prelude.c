@@ -1,0 +1,2 @@
+/* prelude.c.  Layer: cuda. */
+#include "cuda/text.h"

@@ -1,0 +1,2 @@
+/* stream.c.  Layer: cuda. */
+#include "cuda/cuda_backend.h"

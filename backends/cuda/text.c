@@ -1,0 +1,2 @@
+/* text.c.  Layer: cuda. */
+#include "cuda/text.h"

@@ -1,0 +1,85 @@
+/* sim.h: a CUDA driver and NVRTC that run on the host, for tests.
+ *
+ *   libsimcuda.so exports the driver's and NVRTC's entry points. Device memory lies in a range of
+ *   addresses that the host cannot touch; kernels and copies reach it through a second mapping.
+ *
+ *   api.c ...      the driver: contexts, streams, events, memory, modules, graphs     (driver side)
+ *   code.c exec.c  NVRTC, compiling the CUDA C for the host, running blocks            (code side)
+ *
+ * This file is what the two sides know of each other. */
+#ifndef SIMCUDA_SIM_H
+#define SIMCUDA_SIM_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- Memory (driver side) ---- */
+
+typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_access;
+
+/** Where `bytes` bytes at device address `address` can be reached by the host; NULL if they do not
+ *  lie in one live allocation of any device. Called for every access of a kernel: fast (a page
+ *  table look-up), no lock. */
+void *sim_reach(uint64_t address, size_t bytes, sim_access kind);
+
+/* ---- Code (code side) ---- */
+
+typedef struct sim_code sim_code; /* a compiled text */
+typedef struct sim_function sim_function;
+
+/** Compile CUDA C for the host. NULL, and *log (free()), on errors. Any thread. Equal texts are
+ *  compiled once while one is alive. */
+sim_code *sim_code_build(const char *text, char **log);
+void sim_code_free(sim_code *c);
+/** A function declared KERNEL, or NULL. Lives as long as its code. */
+sim_function *sim_code_function(sim_code *c, const char *name);
+/** Sizes in bytes of its arguments; how many (the driver copies so much of kernelParams). */
+size_t sim_function_arguments(const sim_function *f, const size_t **sizes);
+/** Registers and static shared memory that it is said to use. */
+unsigned sim_function_registers(const sim_function *f);
+size_t sim_function_shared(const sim_function *f);
+
+typedef struct sim_launch {
+    sim_function *function;
+    unsigned grid[3], block[3];
+    size_t shared;   /* dynamic shared memory */
+    void *arguments; /* laid out like a kernel's parameter buffer: each at a multiple of its size's
+                         alignment; owned by the launch */
+    size_t argument_bytes;
+    int device;
+} sim_launch;
+
+typedef enum sim_result {
+    SIM_OK,
+    SIM_ILLEGAL_ADDRESS,
+    SIM_MISALIGNED,
+    SIM_DEADLOCK,
+    SIM_DIVERGENT_BARRIER,
+    SIM_TRAP
+} sim_result;
+
+/** Run a launch to its end on the calling thread, which is the device's. `report` gets a sentence
+ *  on what went wrong: kernel, block, thread, address. */
+sim_result sim_run(const sim_launch *l, char *report, size_t size);
+
+/* ---- Settings, exported by the library for tests: find them by dlsym() ---- */
+
+/** Seed of everything that is random: order of blocks, blocks resident at once, which stream's work
+ *  runs next. Also the environment variable SIMCUDA_SEED. 0: ascending, one block, as queued. */
+void simcuda_seed(uint64_t seed);
+/** Let the n-th call from now (1: the next) of the driver or NVRTC fail with `result`; of those
+ *  whose name is `name`, if it is not NULL. All threads count together. */
+void simcuda_fail(const char *name, int n, int result);
+/** Calls of the entry point `name` so far (NULL: of all). */
+uint64_t simcuda_calls(const char *name);
+/** Faults found so far: bad accesses, misuse of the API, leaks at the last release; their text. */
+unsigned simcuda_faults(void);
+const char *simcuda_fault_text(void);
+/** What is alive: allocations, streams, events, modules, graphs, contexts retained. For tests of
+ *  leaks. */
+unsigned simcuda_alive(const char *kind);
+/** Bytes of memory that each device has; 0: the default. */
+void simcuda_memory(uint64_t bytes);
+/** Let every kernel take at least so long, so that what should wait for it can be caught. */
+void simcuda_kernel_time_us(unsigned us);
+#endif
