@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs what is missing, builds, and runs the main job: a photograph through examples/image_filter,
-# on the CPU and, where there is one, on the GPU. The result is build/demo/filtered.png.
+# Installs what is missing, builds, and runs the examples, the main one being a photograph through
+# examples/image_filter: on the CPU and, where there is one, on the GPU (the lines printed say which).
+# The result is build/demo/filtered.png.
 # The photograph: "Chelsea the cat" by S. van der Walt (CC0), as Debian's package of scikit-image ships it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -32,6 +33,8 @@ examples=build/release/examples
 JITC_CACHE_DIR=$PWD/build/demo/cache # so that the first run shows what compiling takes
 export JITC_CACHE_DIR
 rm -rf "$JITC_CACHE_DIR"
+ldconfig -p | grep -q 'libcuda\.so\.1' || [ "${JITC_LIBCUDA-}" ] ||
+    echo "No driver of a GPU (libcuda.so.1) on this machine: everything runs on the CPU."
 echo "saxpy:"
 $examples/saxpy
 echo "black_scholes:"
