@@ -22,6 +22,28 @@ typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_acce
  *  table look-up), no lock. */
 void *sim_reach(uint64_t address, size_t bytes, sim_access kind);
 
+/* ---- What both sides' entry points use (driver side) ---- */
+
+/** One entry point; `static sim_entry`, of which only the name is filled in. */
+typedef struct sim_entry {
+    const char *name;
+    _Atomic uint64_t calls;
+    struct sim_entry *next; /* of those called so far */
+    _Atomic bool listed;
+} sim_entry;
+/** An entry point starts: it is counted and traced. The result of simcuda_fail() that it has to
+ *  return at once, having done nothing; 0: go on. */
+int sim_enter(sim_entry *e);
+/** Report a fault: misuse of the API, a bad access. A sentence; printf-like. */
+void sim_fault(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/** The seed, and the next number of the sequence that it starts; both 0 as long as it is 0. */
+uint64_t sim_seed(void);
+uint64_t sim_random(void);
+/** Compute capability of every device, such as 90. */
+int sim_capability(void);
+/** Version of driver and NVRTC, such as 13000. */
+int sim_version(void);
+
 /* ---- Code (code side) ---- */
 
 typedef struct sim_code sim_code; /* a compiled text */
@@ -31,6 +53,10 @@ typedef struct sim_function sim_function;
  *  compiled once while one is alive. */
 sim_code *sim_code_build(const char *text, char **log);
 void sim_code_free(sim_code *c);
+/** The code in what the simulated NVRTC returned (CUBIN or PTX), for a device of compute capability
+ *  `capability`. NULL, and a CUresult in *result: INVALID_IMAGE for what is no such image or a
+ *  damaged one, INVALID_PTX, NO_BINARY_FOR_GPU for another architecture. */
+sim_code *sim_code_from_image(const void *image, int capability, int *result);
 /** A function declared KERNEL, or NULL. Lives as long as its code. */
 sim_function *sim_code_function(sim_code *c, const char *name);
 /** Sizes in bytes of its arguments; how many (the driver copies so much of kernelParams). */
@@ -39,12 +65,20 @@ size_t sim_function_arguments(const sim_function *f, const size_t **sizes);
 unsigned sim_function_registers(const sim_function *f);
 size_t sim_function_shared(const sim_function *f);
 
+/** Where an argument of `size` bytes lies that follows `offset` bytes of others: at a multiple of
+ *  the largest power of two, up to 16, that divides its size. */
+static inline size_t sim_argument_offset(size_t offset, size_t size) {
+    size_t align = size & (~size + 1);
+    align = align > 16 ? 16 : align;
+    return (offset + align - 1) & ~(align - 1);
+}
+
 typedef struct sim_launch {
     sim_function *function;
     unsigned grid[3], block[3];
     size_t shared;   /* dynamic shared memory */
-    void *arguments; /* laid out like a kernel's parameter buffer: each at a multiple of its size's
-                         alignment; owned by the launch */
+    void *arguments; /* laid out like a kernel's parameter buffer, by sim_argument_offset(); owned
+                         by the launch */
     size_t argument_bytes;
     int device;
 } sim_launch;
