@@ -306,7 +306,7 @@ static void make_program(program *p, uint64_t seed) {
 static jit_var make_leaf(const step *s) {
     switch (s->kind) {
         case LITERAL: return support_literal(s->type, s->value[0], s->size);
-        case COUNTER: return must(jit_counter(JIT_LLVM, s->size), "counter");
+        case COUNTER: return must(jit_counter(support_backend(), s->size), "counter");
         case COPIED: return support_array(s->type, s->value, s->size);
         default: return support_guarded(s->type, s->value, s->size, s->kind == MAPPED_AT_START);
     }
@@ -533,7 +533,7 @@ static void start(uint64_t seed) {
     char threads[] = {(char) ('1' + seed / RESTART % 8), 0};
     set("num_threads", threads);
     set("llvm_isa", isas[seed / RESTART % 4]);
-    must_be_ok(jit_init(JIT_LLVM), "jit_init");
+    must_be_ok(jit_init(support_backend()), "jit_init");
 }
 
 int main(int argc, char **argv) {

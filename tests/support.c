@@ -1,9 +1,94 @@
-/* support.c: arrays of bits in and out of the public interface. */
+/* support.c: the backend under test; arrays of bits in and out of the public interface. */
 #include "support.h"
+#include "cuda/driver.h"
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+jit_backend support_backend(void) {
+    const char *name = getenv("JITC_TEST_BACKEND");
+    if (!name || strcmp(name, "llvm") == 0)
+        return JIT_LLVM;
+    if (strcmp(name, "cuda") != 0) {
+        fprintf(stderr, "JITC_TEST_BACKEND is %s; give llvm or cuda\n", name);
+        exit(2);
+    }
+    return JIT_CUDA;
+}
+
+void support_init(void) {
+    jit_status status = jit_init(support_backend());
+    if (status == JIT_UNAVAILABLE && support_backend() == JIT_CUDA && !getenv("JITC_LIBCUDA"))
+        cr_skip_test("%s", jit_error());
+    ASSERT_OK(status);
+}
+
+void support_shutdown(void) {
+    unsigned (*faults)(void);
+    const char *(*text)(void);
+    jit_shutdown();
+    cr_assert_eq(support_guarded_alive(), 0, "mapped memory was not released");
+    *(void **) &faults = support_driver("simcuda_faults");
+    *(void **) &text = support_driver("simcuda_fault_text");
+    cr_assert(!faults || !faults(), "the simulated driver found: %s", text());
+}
+
+bool support_maps_host_memory(void) {
+    return support_backend() == JIT_LLVM;
+}
+
+void support_need_host_memory(void) {
+    if (!support_maps_host_memory())
+        cr_skip_test("this backend cannot use host memory");
+}
+
+/** The library that the backend has opened, or will: the same one, since it goes by its name. */
+static void *driver_library(void) {
+    static void *library;
+    const char *path = getenv("JITC_LIBCUDA");
+    if (!library && support_backend() == JIT_CUDA)
+        library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
+    return library;
+}
+
+void *support_driver(const char *symbol) {
+    void *library = driver_library();
+    return library ? dlsym(library, symbol) : NULL;
+}
+
+bool support_simulated(void) {
+    return support_driver("simcuda_faults") != NULL;
+}
+
+/** Wait for the device, and copy, in the context that the backend uses. */
+static void copy_from_device(void *to, CUdeviceptr from, size_t bytes) {
+    CUresult (*retain)(CUcontext *, CUdevice), (*release)(CUdevice), (*push)(CUcontext);
+    CUresult (*pop)(CUcontext *), (*copy)(void *, CUdeviceptr, size_t, CUstream);
+    CUresult (*wait)(CUstream);
+    CUcontext context;
+    CUdevice device = jit_device(JIT_CUDA);
+    *(void **) &retain = support_driver("cuDevicePrimaryCtxRetain");
+    *(void **) &release = support_driver("cuDevicePrimaryCtxRelease_v2");
+    *(void **) &push = support_driver("cuCtxPushCurrent_v2");
+    *(void **) &pop = support_driver("cuCtxPopCurrent_v2");
+    *(void **) &copy = support_driver("cuMemcpyDtoHAsync_v2");
+    *(void **) &wait = support_driver("cuStreamSynchronize");
+    ASSERT_OK(jit_sync_all_devices());
+    cr_assert(!retain(&context, device) && !push(context));
+    cr_assert_eq(copy(to, from, bytes, NULL), CUDA_SUCCESS);
+    cr_assert_eq(wait(NULL), CUDA_SUCCESS);
+    cr_assert(!pop(&context) && !release(device));
+}
+
+void support_copy_to_host(void *to, const void *from, size_t bytes) {
+    if (support_maps_host_memory())
+        memcpy(to, from, bytes);
+    else
+        copy_from_device(to, (CUdeviceptr) (uintptr_t) from, bytes);
+}
 
 void *support_pack(jit_dtype t, const uint64_t *bits, size_t n) {
     size_t size = jit_dtype_size(t);
@@ -16,14 +101,14 @@ void *support_pack(jit_dtype t, const uint64_t *bits, size_t n) {
 
 jit_var support_array(jit_dtype t, const uint64_t *bits, size_t n) {
     void *packed = support_pack(t, bits, n);
-    jit_var v = jit_from_host(JIT_LLVM, t, packed, n);
+    jit_var v = jit_from_host(support_backend(), t, packed, n);
     free(packed);
     ASSERT_VAR(v);
     return v;
 }
 
 jit_var support_literal(jit_dtype t, uint64_t bits, size_t n) {
-    jit_var v = jit_literal(JIT_LLVM, t, &bits, n);
+    jit_var v = jit_literal(support_backend(), t, &bits, n);
     ASSERT_VAR(v);
     return v;
 }
@@ -59,6 +144,8 @@ int support_guarded_alive(void) {
 }
 
 jit_var support_guarded(jit_dtype t, const uint64_t *bits, size_t n, bool at_start) {
+    if (!support_maps_host_memory())
+        return support_array(t, bits, n);
     size_t page = (size_t) sysconf(_SC_PAGESIZE), bytes = n * jit_dtype_size(t);
     size_t inner = (bytes + page - 1) / page * page;
     mapping *m = malloc(sizeof *m);
@@ -74,7 +161,7 @@ jit_var support_guarded(jit_dtype t, const uint64_t *bits, size_t n, bool at_sta
     mprotect(m->memory, page, PROT_NONE);
     mprotect((char *) m->memory + page + inner, page, PROT_NONE);
     __atomic_add_fetch(&mappings_alive, 1, __ATOMIC_SEQ_CST);
-    jit_var v = jit_map(JIT_LLVM, t, start, n, release, m);
+    jit_var v = jit_map(support_backend(), t, start, n, release, m);
     ASSERT_VAR(v);
     return v;
 }

@@ -11,10 +11,7 @@
 
 enum { LANES = 1009, BATCH = 16 };
 
-static void start(void) {
-    ASSERT_OK(jit_init(JIT_LLVM));
-}
-TestSuite(chains, .init = start, .fini = jit_shutdown);
+TestSuite(chains, .init = support_init, .fini = support_shutdown);
 
 /** LANES values of a type. */
 static values lanes_of(jit_dtype t, size_t step) {

@@ -1,22 +1,12 @@
 /* test_errors.c: what bad input gets, for every public function: a status, and a text that names
  * the function. The operations of ops.h are listed by ops.def. */
-#include "ir/ir.h"
-#include <criterion/criterion.h>
-#include <jit/jit.h>
+#include "support.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const jit_backend B = JIT_LLVM;
+#define B support_backend()
 
-static void start(void) {
-    cr_assert_eq(jit_init(JIT_LLVM), JIT_OK, "%s", jit_error());
-}
-
-static void end(void) {
-    jit_shutdown();
-}
-
-TestSuite(errors, .init = start, .fini = end);
+TestSuite(errors, .init = support_init, .fini = support_shutdown);
 
 /* The thread has this error, and its text has this in it; then it is cleared. */
 static void expect(jit_status status, const char *text, int line) {
@@ -164,21 +154,24 @@ Test(start, init_takes_a_set_of_backends) {
 }
 
 Test(errors, a_backend_that_was_not_started) {
+    const jit_backend other = B == JIT_LLVM ? JIT_CUDA : JIT_LLVM;
+    const char *name = B == JIT_LLVM ? ": the CUDA backend was not" : ": the LLVM backend was not";
     float x[4] = {0};
-    EXPECT(jit_literal(JIT_CUDA, JIT_f32, x, 1), JIT_UNAVAILABLE, "jit_literal: the CUDA backend");
-    EXPECT(jit_counter(JIT_CUDA, 1), JIT_UNAVAILABLE, "jit_counter: the CUDA backend");
-    EXPECT(jit_from_host(JIT_CUDA, JIT_f32, x, 4), JIT_UNAVAILABLE, "jit_from_host: the CUDA");
-    EXPECT(jit_map(JIT_CUDA, JIT_f32, x, 4, NULL, NULL), JIT_UNAVAILABLE, "jit_map: the CUDA");
-    EXPECT(jit_f32(JIT_CUDA, 1), JIT_UNAVAILABLE, "jit_f32: the CUDA backend");
-    EXPECT_STATUS(jit_set_device(JIT_CUDA, 0), JIT_UNAVAILABLE, "jit_set_device: the CUDA");
+    EXPECT(jit_literal(other, JIT_f32, x, 1), JIT_UNAVAILABLE, "jit_literal: the ");
+    EXPECT(jit_literal(other, JIT_f32, x, 1), JIT_UNAVAILABLE, name);
+    EXPECT(jit_counter(other, 1), JIT_UNAVAILABLE, "jit_counter: the ");
+    EXPECT(jit_from_host(other, JIT_f32, x, 4), JIT_UNAVAILABLE, "jit_from_host: the ");
+    EXPECT(jit_map(other, JIT_f32, x, 4, NULL, NULL), JIT_UNAVAILABLE, "jit_map: the ");
+    EXPECT(jit_f32(other, 1), JIT_UNAVAILABLE, "jit_f32: the ");
+    EXPECT_STATUS(jit_set_device(other, 0), JIT_UNAVAILABLE, "jit_set_device: the ");
     EXPECT(jit_f32((jit_backend) 7, 1), JIT_INVALID_ARGUMENT, "jit_f32: 7 is no backend");
-    cr_assert_eq(jit_device(JIT_CUDA), -1);
+    cr_assert_eq(jit_device(other), -1);
     cr_assert_eq(jit_device_count((jit_backend) 0), 0);
 }
 
 Test(errors, a_device_that_is_not_there) {
-    EXPECT_STATUS(jit_set_device(B, 1), JIT_INVALID_ARGUMENT,
-                  "jit_set_device: there is no device 1");
+    EXPECT_STATUS(jit_set_device(B, jit_device_count(B)), JIT_INVALID_ARGUMENT,
+                  "jit_set_device: there is no device ");
     EXPECT_STATUS(jit_set_device(B, -1), JIT_INVALID_ARGUMENT, "there is no device -1");
 }
 
@@ -322,7 +315,8 @@ Test(errors, arrays_that_cannot_be_made) {
     EXPECT(jit_from_host(B, JIT_f32, NULL, 1), JIT_INVALID_ARGUMENT, "jit_from_host: data is NULL");
     EXPECT(jit_from_host(B, (jit_dtype) -1, x, 1), JIT_INVALID_ARGUMENT, "jit_from_host: -1");
     EXPECT(jit_map(B, JIT_f32, NULL, 1, NULL, NULL), JIT_INVALID_ARGUMENT, "jit_map: data is NULL");
-    EXPECT(jit_map(B, JIT_f32, (char *) x + 1, 1, NULL, NULL), JIT_INVALID_ARGUMENT, "aligned");
+    if (support_maps_host_memory())
+        EXPECT(jit_map(B, JIT_f32, (char *) x + 1, 1, NULL, NULL), JIT_INVALID_ARGUMENT, "aligned");
     EXPECT(jit_map(B, (jit_dtype) 99, x, 1, NULL, NULL), JIT_INVALID_ARGUMENT, "jit_map: 99");
     jit_var big = jit_counter(B, (size_t) 1 << 40);
     cr_assert(big, "%s", jit_error());
@@ -374,11 +368,14 @@ Test(errors, options_that_do_not_exist_or_parse) {
 }
 
 Test(start, a_library_that_is_not_there_is_named) {
-    jit_set_option("llvm_library", "/nonexistent/libLLVM.so");
-    EXPECT_STATUS(jit_init(JIT_LLVM), JIT_UNAVAILABLE, "/nonexistent/libLLVM.so");
-    jit_set_option("llvm_library", "");
-    cr_assert_eq(jit_init(JIT_LLVM), JIT_OK, "%s", jit_error());
-    jit_shutdown();
+    const char *option = B == JIT_LLVM ? "llvm_library" : "cuda_driver";
+    char before[1024];
+    cr_assert_eq(jit_get_option(option, before, sizeof before), JIT_OK);
+    jit_set_option(option, "/nonexistent/lib.so");
+    EXPECT_STATUS(jit_init(B), JIT_UNAVAILABLE, "/nonexistent/lib.so");
+    jit_set_option(option, before);
+    support_init();
+    support_shutdown();
 }
 
 Test(errors, names_of_values_that_are_none) {

@@ -1,8 +1,7 @@
 /* test_eval_random.c: random programs, cut anywhere, against an interpreter. */
-#include <criterion/criterion.h>
-#include <jit/jit.h>
+#include "support.h"
 
-static const jit_backend B = JIT_LLVM;
+#define B support_backend()
 
 enum { LANES = 37, NODES = 120 };
 
@@ -120,10 +119,10 @@ static void random_program(uint32_t seed, const char *cut) {
 
 Test(eval_random, random_programs_cut_anywhere_agree_with_an_interpreter, .timeout = 250) {
     static const char *const cuts[] = {"2", "3", "7", "20", "1000"};
-    cr_assert_eq(jit_init(JIT_LLVM), JIT_OK, "%s", jit_error());
+    support_init();
     jit_set_option("cache_disk", "0");
     for (uint32_t seed = 1; seed <= 12; ++seed)
         for (size_t c = 0; c < sizeof cuts / sizeof *cuts; ++c)
             random_program(seed, cuts[c]);
-    jit_shutdown();
+    support_shutdown();
 }

@@ -7,16 +7,10 @@
 
 #define FOR_TYPES(t) for (jit_dtype t = JIT_bool; t <= JIT_f64; ++t)
 
-static void start(void) {
-    ASSERT_OK(jit_init(JIT_LLVM));
-}
-static void stop(void) {
-    jit_shutdown();
-    cr_assert_eq(support_guarded_alive(), 0, "mapped memory was not released");
-}
-TestSuite(gather, .init = start, .fini = stop);
-TestSuite(scatter, .init = start, .fini = stop);
-TestSuite(map, .init = start, .fini = stop);
+#define B support_backend()
+TestSuite(gather, .init = support_init, .fini = support_shutdown);
+TestSuite(scatter, .init = support_init, .fini = support_shutdown);
+TestSuite(map, .init = support_init, .fini = support_shutdown);
 
 static bool is_index_type(jit_dtype t) {
     return (jitc_dtypes[t].cls & JITC_DOMAIN_INTEGER) != 0;
@@ -130,8 +124,7 @@ Test(gather, sources_that_are_not_in_memory) {
     verify_gather(jit_gather(jit_add(s, s), i, 0), JIT_u32, &doubled, JIT_i32, &index, NULL);
     verify_gather(jit_gather(support_literal(JIT_u32, 77, 50), i, 0), JIT_u32, &constant, JIT_i32,
                   &index, NULL);
-    verify_gather(jit_gather(jit_counter(JIT_LLVM, 50), i, 0), JIT_u32, &counted, JIT_i32, &index,
-                  NULL);
+    verify_gather(jit_gather(jit_counter(B, 50), i, 0), JIT_u32, &counted, JIT_i32, &index, NULL);
     ASSERT_OK(jit_scope_pop(0, NULL));
     free(doubled.bits), free(constant.bits), free(counted.bits);
     free(index.bits), free(source.bits);
@@ -145,21 +138,21 @@ Test(gather, literal_and_computed_indices_and_masks) {
         values_add(&mask, i < 20);
     }
     jit_scope_push();
-    jit_var s = support_array(JIT_f32, source.bits, 64), lane = jit_counter(JIT_LLVM, 64);
-    jit_var index = jit_sub(jit_u32(JIT_LLVM, 63), lane);
-    jit_var first = jit_lt(lane, jit_u32(JIT_LLVM, 20));
+    jit_var s = support_array(JIT_f32, source.bits, 64), lane = jit_counter(B, 64);
+    jit_var index = jit_sub(jit_u32(B, 63), lane);
+    jit_var first = jit_lt(lane, jit_u32(B, 20));
     verify_gather(jit_gather(s, index, 0), JIT_f32, &source, JIT_u32, &reversed, NULL);
     verify_gather(jit_gather(s, index, first), JIT_f32, &source, JIT_u32, &reversed, &mask);
-    verify_gather(jit_gather(s, index, jit_bool(JIT_LLVM, true)), JIT_f32, &source, JIT_u32,
-                  &reversed, NULL);
+    verify_gather(jit_gather(s, index, jit_bool(B, true)), JIT_f32, &source, JIT_u32, &reversed,
+                  NULL);
     for (uint64_t k = 0; k < 66; k += 13) {
         values one = {&k, 1};
-        verify_gather(jit_gather(s, jit_u32(JIT_LLVM, (uint32_t) k), 0), JIT_f32, &source, JIT_u32,
-                      &one, NULL);
+        verify_gather(jit_gather(s, jit_u32(B, (uint32_t) k), 0), JIT_f32, &source, JIT_u32, &one,
+                      NULL);
     }
     memset(mask.bits, 0, mask.count * sizeof *mask.bits);
-    verify_gather(jit_gather(s, index, jit_bool(JIT_LLVM, false)), JIT_f32, &source, JIT_u32,
-                  &reversed, &mask);
+    verify_gather(jit_gather(s, index, jit_bool(B, false)), JIT_f32, &source, JIT_u32, &reversed,
+                  &mask);
     ASSERT_OK(jit_scope_pop(0, NULL));
     free(source.bits), free(reversed.bits), free(mask.bits);
 }
@@ -306,8 +299,8 @@ Test(scatter, all_sizes) {
 Test(scatter, one_of_several_lanes_wins) {
     enum { LANES = 5000, PLACES = 7 };
     jit_scope_push();
-    jit_var lane = jit_counter(JIT_LLVM, LANES);
-    jit_var index = jit_mod(lane, jit_u32(JIT_LLVM, PLACES));
+    jit_var lane = jit_counter(B, LANES);
+    jit_var index = jit_mod(lane, jit_u32(B, PLACES));
     jit_var target = support_literal(JIT_u32, 0xffffffff, PLACES);
     uint64_t *got = support_read(jit_scatter(target, lane, index, 0), PLACES);
     for (uint64_t k = 0; k < PLACES; ++k)
@@ -319,8 +312,8 @@ Test(scatter, one_of_several_lanes_wins) {
 Test(scatter, targets_that_are_not_in_memory) {
     uint64_t places[] = {4, 0, 2};
     jit_scope_push();
-    jit_var index = support_array(JIT_u32, places, 3), seven = jit_u32(JIT_LLVM, 7);
-    jit_var counter = jit_counter(JIT_LLVM, 5);
+    jit_var index = support_array(JIT_u32, places, 3), seven = jit_u32(B, 7);
+    jit_var counter = jit_counter(B, 5);
     jit_var sum = jit_add(counter, counter);
     verify_array(jit_scatter(counter, seven, index, 0), &(values) {(uint64_t[]) {7, 1, 7, 3, 7}, 5},
                  "scatter");
@@ -351,8 +344,8 @@ Test(scatter, keeps_the_order_of_reads_and_writes) {
     jit_var a = support_array(JIT_u32, old, 100), index = support_array(JIT_u32, places, 100);
     jit_var b = jit_scatter(a, a, index, 0); /* reversed, while it is read */
     jit_var sum = jit_add(a, b);
-    jit_var upper = jit_ge(index, jit_u32(JIT_LLVM, 50));
-    jit_var c = jit_scatter(b, jit_u32(JIT_LLVM, 5), index, upper);
+    jit_var upper = jit_ge(index, jit_u32(B, 50));
+    jit_var c = jit_scatter(b, jit_u32(B, 5), index, upper);
     ASSERT_OK(jit_schedule(sum));
     ASSERT_OK(jit_schedule(b));
     ASSERT_OK(jit_schedule(c));
@@ -367,7 +360,7 @@ Test(scatter, keeps_the_order_of_reads_and_writes) {
 
 Test(scatter, writes_in_place_only_when_nobody_else_looks) {
     uint64_t bits[] = {1, 2, 3, 4};
-    jit_var index = jit_u32(JIT_LLVM, 1), value = jit_u32(JIT_LLVM, 9);
+    jit_var index = jit_u32(B, 1), value = jit_u32(B, 9);
     jit_var a = support_array(JIT_u32, bits, 4);
     void *before, *after;
     ASSERT_OK(jit_data(a, &before));
@@ -375,7 +368,7 @@ Test(scatter, writes_in_place_only_when_nobody_else_looks) {
     jit_unref(a); /* b has the last reference */
     ASSERT_OK(jit_data(b, &after));
     cr_assert_eq(before, after);
-    jit_var c = jit_scatter(b, jit_u32(JIT_LLVM, 8), index, 0);
+    jit_var c = jit_scatter(b, jit_u32(B, 8), index, 0);
     ASSERT_OK(jit_data(c, &after));
     cr_assert_neq(before, after);
     verify_array(b, &(values) {(uint64_t[]) {1, 9, 3, 4}, 4}, "b");
@@ -389,7 +382,7 @@ Test(scatter, bounds_check_reports_and_writes_nothing_outside) {
     ASSERT_OK(jit_set_option("bounds_check", "1"));
     jit_scope_push();
     jit_var a = support_array(JIT_u32, bits, 3), index = support_array(JIT_u32, places, 2);
-    cr_assert_eq(jit_read(jit_scatter(a, jit_u32(JIT_LLVM, 9), index, 0), read), JIT_OUT_OF_BOUNDS);
+    cr_assert_eq(jit_read(jit_scatter(a, jit_u32(B, 9), index, 0), read), JIT_OUT_OF_BOUNDS);
     cr_assert(strstr(jit_error(), "99") && strstr(jit_error(), "scatter"), "%s", jit_error());
     jit_error_clear();
     ASSERT_OK(jit_scope_pop(0, NULL));
@@ -399,6 +392,7 @@ Test(scatter, bounds_check_reports_and_writes_nothing_outside) {
 /* Memory of the caller. */
 
 Test(map, arrays_may_begin_and_end_at_pages_that_cannot_be_touched) {
+    support_need_host_memory();
     static const size_t sizes[] = {1,  2,  3,  5,  7,  8,  9,    15,   16,
                                    17, 31, 32, 33, 63, 65, 1023, 4097, 40001};
     FOR_TYPES(t)
@@ -408,7 +402,7 @@ Test(map, arrays_may_begin_and_end_at_pages_that_cannot_be_touched) {
             jit_scope_push();
             jit_var a = support_guarded(t, v.bits, v.count, at_start);
             jit_var b = support_guarded(t, v.bits, v.count, !at_start);
-            jit_var mask = jit_ne(jit_counter(JIT_LLVM, sizes[i]), jit_u32(JIT_LLVM, 0xffffffff));
+            jit_var mask = jit_ne(jit_counter(B, sizes[i]), jit_u32(B, 0xffffffff));
             verify_array(jit_select(mask, a, b), &v, "copy");
             verify_array(a, &v, "mapped memory");
             ASSERT_OK(jit_scope_pop(0, NULL));
@@ -417,21 +411,21 @@ Test(map, arrays_may_begin_and_end_at_pages_that_cannot_be_touched) {
 }
 
 Test(map, elements_may_lie_at_any_multiple_of_their_size) {
+    support_need_host_memory();
     FOR_TYPES(t)
     for (size_t offset = 1; offset < 20; offset += 3) {
         values v = numbered(t, 100 + offset, 1);
         size_t bytes = jit_dtype_size(t), n = 100;
         char *packed = support_pack(t, v.bits, v.count);
         jit_scope_push();
-        jit_var a = jit_map(JIT_LLVM, t, packed + offset * bytes, n, NULL, NULL);
-        jit_var b = jit_map(JIT_LLVM, t, packed + offset * bytes, n, NULL, NULL);
+        jit_var a = jit_map(B, t, packed + offset * bytes, n, NULL, NULL);
+        jit_var b = jit_map(B, t, packed + offset * bytes, n, NULL, NULL);
         ASSERT_VAR(a);
         ASSERT_VAR(b);
         values want = {v.bits + offset, n};
-        jit_var odd =
-            jit_eq(jit_and(jit_counter(JIT_LLVM, n), jit_u32(JIT_LLVM, 1)), jit_u32(JIT_LLVM, 1));
+        jit_var odd = jit_eq(jit_and(jit_counter(B, n), jit_u32(B, 1)), jit_u32(B, 1));
         verify_array(jit_select(odd, a, b), &want, "misaligned memory");
-        verify_array(jit_gather(a, jit_counter(JIT_LLVM, n), 0), &want, "misaligned memory");
+        verify_array(jit_gather(a, jit_counter(B, n), 0), &want, "misaligned memory");
         ASSERT_OK(jit_scope_pop(0, NULL));
         ASSERT_OK(jit_sync_thread());
         free(packed);
@@ -444,9 +438,10 @@ static void count_release(void *context) {
 }
 
 Test(map, release_is_called_once_after_the_last_use) {
+    support_need_host_memory();
     float data[3] = {1, 2, 3}, read[3];
     int released = 0;
-    jit_var a = jit_map(JIT_LLVM, JIT_f32, data, 3, count_release, &released);
+    jit_var a = jit_map(B, JIT_f32, data, 3, count_release, &released);
     jit_var b = jit_add(a, a);
     jit_unref(a);
     cr_assert_eq(released, 0);
@@ -456,8 +451,20 @@ Test(map, release_is_called_once_after_the_last_use) {
     ASSERT_OK(jit_sync_all_devices());
     jit_shutdown();
     cr_assert_eq(released, 1);
-    ASSERT_OK(jit_init(JIT_LLVM));
-    cr_assert_eq(jit_map(JIT_LLVM, (jit_dtype) 99, data, 3, count_release, &released), 0);
+    ASSERT_OK(jit_init(B));
+    cr_assert_eq(jit_map(B, (jit_dtype) 99, data, 3, count_release, &released), 0);
     cr_assert_eq(released, 1, "released on failure");
+    jit_error_clear();
+}
+
+Test(map, host_memory_is_refused_where_the_device_cannot_use_it) {
+    float data[3] = {1, 2, 3};
+    int released = 0;
+    if (support_maps_host_memory())
+        cr_skip_test("this backend uses host memory");
+    cr_assert_eq(jit_map(B, JIT_f32, data, 3, count_release, &released), 0);
+    cr_assert_eq(jit_error_status(), JIT_UNSUPPORTED, "%s", jit_error());
+    cr_assert(strstr(jit_error(), "jit_from_host()"), "%s", jit_error());
+    cr_assert_eq(released, 0, "released on failure");
     jit_error_clear();
 }
