@@ -533,6 +533,7 @@ static void start(uint64_t seed) {
     char threads[] = {(char) ('1' + seed / RESTART % 8), 0};
     set("num_threads", threads);
     set("llvm_isa", isas[seed / RESTART % 4]);
+    set("cuda_graphs", seed / RESTART % 3 ? "1" : "0");
     must_be_ok(jit_init(support_backend()), "jit_init");
 }
 
@@ -546,7 +547,7 @@ int main(int argc, char **argv) {
         do
             run_program(seed++);
         while (time(NULL) < end && seed % RESTART);
-        jit_shutdown();
+        support_shutdown();
     } while (time(NULL) < end);
     printf("%llu programs, from %llu on: every result is the same in every way\n",
            (unsigned long long) (seed - first), (unsigned long long) first);

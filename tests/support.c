@@ -19,6 +19,14 @@ jit_backend support_backend(void) {
     return JIT_CUDA;
 }
 
+bool support_is_built(jit_backend b) {
+    const unsigned built = 0
+#define BACKEND(name, id) | id
+#include "api/backends.def"
+        ;
+    return (built & b) != 0;
+}
+
 void support_init(void) {
     jit_status status = jit_init(support_backend());
     if (status == JIT_UNAVAILABLE && support_backend() == JIT_CUDA && !getenv("JITC_LIBCUDA"))

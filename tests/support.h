@@ -12,6 +12,8 @@
 
 /** The backend under test: JITC_TEST_BACKEND is llvm (or not set) or cuda. */
 jit_backend support_backend(void);
+/** Was the library built with it? */
+bool support_is_built(jit_backend b);
 /** jit_init() of it. Where no CUDA driver is wanted in particular (JITC_LIBCUDA), and none is
  * there, the test is skipped, with the reason. */
 void support_init(void);
