@@ -1,2 +1,262 @@
-/* batch.c.  Layer: cuda. */
-#include "cuda/cuda_backend.h"
+/* batch.c: kernels are held back and handed to the driver together.  Layer: cuda.
+ *
+ * Several kernels at once are a chain in a CUDA graph: to give an executable graph other kernels
+ * and arguments and to launch it takes a third of a microsecond a kernel, and launching kernels one
+ * by one ten times as much. Making such a graph takes as long as 30 launches, so it is made when a
+ * length comes for the second time, and kept. */
+#include "cuda/module.h"
+#include "cuda/stream.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MOST_KERNELS = 1024, /* held back */
+    MOST_WORDS = 1 << 17,
+    MOST_BLOCKS = 2147483647, /* of a launch */
+    WARP = 32
+};
+
+_Static_assert(JITC_CUDA_CHAIN <= 64, "ORDER batch: a bit of `seen` for each length");
+
+/* ---- Appending ---- */
+
+/* A small launch gets small blocks, so that all multiprocessors have some. */
+static jit_status choose_shape(const jitc_cuda_kernel *k, uint64_t lanes, unsigned block,
+                               jitc_cuda_pending *out) {
+    uint64_t threads = (lanes - 1) / k->elements + 1;
+    uint64_t share = (threads - 1) / (uint64_t) k->device->multiprocessors + 1;
+    if (share < block)
+        block = (unsigned) ((share + WARP - 1) / WARP * WARP);
+    uint64_t blocks = (threads - 1) / block + 1;
+    if (blocks > MOST_BLOCKS)
+        return jitc_fail(JIT_UNSUPPORTED,
+                         "cuda: %llu lanes are %llu blocks of %u threads, more than a launch may "
+                         "have",
+                         (unsigned long long) lanes, (unsigned long long) blocks, block);
+    out->grid = (unsigned) blocks;
+    out->block = block;
+    return JIT_OK;
+}
+
+static jit_status append_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
+                                const uint64_t *words) REQUIRES(&s->mutex) {
+    jitc_cuda_batch *b = &s->batch;
+    TRY(jitc_grow((void **) &b->kernels, &b->capacity, b->count + 1, sizeof *b->kernels));
+    TRY(jitc_grow((void **) &b->words, &b->word_capacity, b->word_count + p->words,
+                  sizeof *b->words));
+    b->kernels[b->count] = *p;
+    b->kernels[b->count++].first = b->word_count;
+    b->words[b->word_count] = p->lanes;
+    if (p->words > 1)
+        memcpy(b->words + b->word_count + 1, words, (p->words - 1) * sizeof *words);
+    b->word_count += p->words;
+    return JIT_OK;
+}
+
+static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const uint64_t *words,
+                        uint64_t *number) {
+    jitc_mutex_lock(&s->mutex);
+    jit_status status = append_locked(s, p, words);
+    if (status == JIT_OK) {
+        *number = jitc_load_relaxed(&s->last) + 1;
+        jitc_store_release(&s->last, *number); /* pairs with is_idle_locked in module.c */
+        if (s->batch.count >= MOST_KERNELS || s->batch.word_count >= MOST_WORDS)
+            status = jitc_cuda_flush_locked(s);
+    }
+    jitc_mutex_unlock(&s->mutex);
+    return status;
+}
+
+jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_kernel *base, const jitc_launch_args *a,
+                            uint64_t *number) {
+    jitc_cuda_kernel *k = jitc_cuda_kernel_of(base);
+    const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
+    jitc_cuda_pending p = {.function = code->function,
+                           .words = 1 + (size_t) a->count,
+                           .instructions = k->instructions,
+                           .lanes = a->lanes};
+    TRY(choose_shape(k, a->lanes, code->block, &p));
+    if (!k->in_memory)
+        return queue(s, &p, a->params, number);
+    jitc_cuda_chunk *table;
+    TRY(jitc_cuda_upload_table(s, a->params, a->count, &table));
+    uint64_t address = (uintptr_t) table->pointer;
+    p.words = 2;
+    TRY(queue(s, &p, &address, number));
+    table->number = *number;
+    return JIT_OK;
+}
+
+/* ---- Handing over ---- */
+
+/* How the driver is given a kernel's arguments: as they lie in memory. */
+typedef struct arguments {
+    size_t bytes;
+    void *extra[5];
+} arguments;
+
+static void fill_arguments(const jitc_cuda_batch *b, const jitc_cuda_pending *p, arguments *a) {
+    *a = (arguments) {.bytes = p->words * sizeof *b->words,
+                      .extra = {CU_LAUNCH_PARAM_BUFFER_POINTER, b->words + p->first,
+                                CU_LAUNCH_PARAM_BUFFER_SIZE, &a->bytes, CU_LAUNCH_PARAM_END}};
+}
+
+static jit_status fail_launch(jitc_cuda_device *d, CUresult result, const jitc_cuda_pending *p) {
+    char what[128];
+    snprintf(what, sizeof what, "at the launch of a kernel of %u instructions over %llu lanes",
+             p->instructions, (unsigned long long) p->lanes);
+    jitc_cuda_device_fail(d, result, JITC_CU_LaunchKernel, what);
+    return jitc_error_raise(&d->failure);
+}
+
+static jit_status launch_each_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p, size_t n)
+    REQUIRES(&s->mutex) {
+    arguments a;
+    for (size_t i = 0; i < n; ++i, ++p) {
+        fill_arguments(&s->batch, p, &a);
+        CUresult result = s->device->backend->cuda.LaunchKernel(
+            p->function, p->grid, 1, 1, p->block, 1, 1, 0, s->stream, NULL, a.extra);
+        if (result != CUDA_SUCCESS)
+            return fail_launch(s->device, result, p);
+    }
+    return JIT_OK;
+}
+
+static void fill_node(const jitc_cuda_batch *b, const jitc_cuda_pending *p, arguments *a,
+                      CUDA_KERNEL_NODE_PARAMS *out) {
+    fill_arguments(b, p, a);
+    *out = (CUDA_KERNEL_NODE_PARAMS) {.func = p->function,
+                                      .gridDimX = p->grid,
+                                      .gridDimY = 1,
+                                      .gridDimZ = 1,
+                                      .blockDimX = p->block,
+                                      .blockDimY = 1,
+                                      .blockDimZ = 1,
+                                      .extra = a->extra};
+}
+
+static bool set_chain(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
+                      const jitc_cuda_pending *p) {
+    CUDA_KERNEL_NODE_PARAMS node;
+    arguments a;
+    for (unsigned i = 0; i < chain->length; ++i) {
+        fill_node(b, &p[i], &a, &node);
+        if (c->GraphExecKernelNodeSetParams(chain->exec, chain->node[i], &node) != CUDA_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+static void destroy_chain(const jitc_cuda *c, jitc_cuda_chain *chain) {
+    if (chain && c) {
+        if (chain->exec)
+            c->GraphExecDestroy(chain->exec);
+        if (chain->graph)
+            c->GraphDestroy(chain->graph);
+    }
+    free(chain);
+}
+
+static bool add_nodes(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
+                      const jitc_cuda_pending *p) {
+    CUDA_KERNEL_NODE_PARAMS node;
+    arguments a;
+    for (unsigned i = 0; i < chain->length; ++i) {
+        fill_node(b, &p[i], &a, &node);
+        if (c->GraphAddKernelNode(&chain->node[i], chain->graph, i ? &chain->node[i - 1] : NULL,
+                                  i != 0, &node) != CUDA_SUCCESS)
+            return false;
+    }
+    return true;
+}
+
+/* NULL if the driver does not want to. */
+static jitc_cuda_chain *create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
+                                     const jitc_cuda_pending *p, unsigned length) {
+    jitc_cuda_chain *chain = calloc(1, sizeof *chain);
+    if (!chain)
+        return NULL;
+    chain->length = length;
+    if (c->GraphCreate(&chain->graph, 0) != CUDA_SUCCESS)
+        chain->graph = NULL;
+    if (chain->graph && add_nodes(c, b, chain, p) &&
+        c->GraphInstantiate(&chain->exec, chain->graph, 0) == CUDA_SUCCESS)
+        return chain;
+    chain->exec = NULL;
+    destroy_chain(c, chain);
+    return NULL;
+}
+
+/* The slot of the chain of that length, or the one to be used for it. */
+static jitc_cuda_chain **find_slot(jitc_cuda_batch *b, unsigned length) {
+    jitc_cuda_chain **best = &b->chains[0];
+    for (int i = 0; i < JITC_CUDA_CHAINS; ++i) {
+        jitc_cuda_chain **slot = &b->chains[i];
+        if (*slot && (*slot)->length == length)
+            return slot;
+        if (*best && (!*slot || (*slot)->used < (*best)->used))
+            best = slot;
+    }
+    return best;
+}
+
+/* A chain that launches these kernels; NULL if there is none. */
+static jitc_cuda_chain *prepare_chain(const jitc_cuda *c, jitc_cuda_batch *b,
+                                      const jitc_cuda_pending *p, unsigned length) {
+    jitc_cuda_chain **slot = find_slot(b, length);
+    if (*slot && (*slot)->length == length)
+        return set_chain(c, b, *slot, p) ? *slot : NULL;
+    destroy_chain(c, *slot); /* it is freed when it does not run any more */
+    return *slot = create_chain(c, b, p, length);
+}
+
+/* False, and nothing was launched, if it has to be done one by one. */
+static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p, unsigned n)
+    REQUIRES(&s->mutex) {
+    const jitc_cuda *c = &s->device->backend->cuda;
+    jitc_cuda_batch *b = &s->batch;
+    uint64_t bit = (uint64_t) 1 << (n - 1), seen = b->seen;
+    b->seen |= bit;
+    if (!s->device->backend->graphs || b->no_graphs || n < 2 || !(seen & bit))
+        return false;
+    jitc_cuda_chain *chain = prepare_chain(c, b, p, n);
+    if (chain && c->GraphLaunch(chain->exec, s->stream) == CUDA_SUCCESS) {
+        chain->used = ++b->launches;
+        return true;
+    }
+    b->no_graphs = true; /* it would not work the next time either */
+    return false;
+}
+
+static jit_status submit_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
+    jitc_cuda_batch *b = &s->batch;
+    for (size_t i = 0, n; i < b->count; i += n) {
+        n = b->count - i < JITC_CUDA_CHAIN ? b->count - i : JITC_CUDA_CHAIN;
+        if (!launch_chain_locked(s, b->kernels + i, (unsigned) n))
+            TRY(launch_each_locked(s, b->kernels + i, n));
+    }
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {
+    jitc_cuda_batch *b = &s->batch;
+    if (!b->count)
+        return JIT_OK;
+    s->instructions = b->kernels[b->count - 1].instructions;
+    s->lanes = b->kernels[b->count - 1].lanes;
+    jit_status status = submit_locked(s);
+    b->count = b->word_count = 0;
+    s->submitted = jitc_load_relaxed(&s->last);
+    /* Other streams may come to wait for what this evaluation did, but not for the next one. */
+    if (status == JIT_OK && jitc_load_relaxed(&s->device->stream_count) > 1)
+        jitc_cuda_mark_locked(s);
+    return status;
+}
+
+void jitc_cuda_batch_finish(const jitc_cuda *c, jitc_cuda_batch *b) {
+    for (int i = 0; i < JITC_CUDA_CHAINS; ++i)
+        destroy_chain(c, b->chains[i]);
+    free(b->kernels);
+    free(b->words);
+}

@@ -3,7 +3,7 @@
 #define JITC_CUDA_BACKEND_H
 #include "device/backend.h"
 
-/** Opens the driver; NVRTC is opened by the first compilation. JIT_UNAVAILABLE and what is missing.
- */
+/** Opens the driver and NVRTC, but no device: those are opened when they are first used.
+ *  JIT_UNAVAILABLE and what is missing, so that a program can go on with the CPU. */
 jit_status jitc_cuda_backend_create(const jitc_options *o, jitc_backend **out);
 #endif

@@ -1,2 +1,156 @@
-/* device.c.  Layer: cuda. */
-#include "cuda/cuda_backend.h"
+/* device.c: opening devices; entering and leaving their contexts; their failure.  Layer: cuda. */
+#include "cuda/device.h"
+#include <stdio.h>
+
+/* Raised when the code made of a program changes. */
+enum { CODE_VERSION = 1 };
+
+/* Bytes of a kernel's arguments: what all take, and what is taken since CUDA 12.1. */
+enum { FEW_BYTES = 4096, MANY_BYTES = 32764, MANY_SINCE = 12010 };
+
+void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordinal) {
+    d->backend = b;
+    d->ordinal = ordinal;
+    jitc_mutex_init(&d->lock);
+}
+
+void jitc_cuda_device_finish(jitc_cuda_device *d) {
+    if (jitc_load_relaxed(&d->opened))
+        d->backend->cuda.PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
+    jitc_mutex_finish(&d->lock);
+}
+
+static jit_status read_attributes(jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    int major, minor;
+    TRY(CU(c, DeviceGet, &d->device, d->ordinal));
+    TRY(CU(c, DeviceGetAttribute, &d->multiprocessors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
+           d->device));
+    TRY(CU(c, DeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device));
+    TRY(CU(c, DeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device));
+    d->capability = 10 * major + minor;
+    return jitc_nvrtc_arch(d->backend->nvrtc, d->capability, &d->arch, &d->ptx);
+}
+
+static void describe(jitc_cuda_device *d) {
+    int driver = d->backend->cuda.version, nvrtc = jitc_nvrtc_version(d->backend->nvrtc);
+    d->most_bytes = driver >= MANY_SINCE && nvrtc >= MANY_SINCE ? MANY_BYTES : FEW_BYTES;
+    d->target.lanes = 1;
+    snprintf(d->target.text, sizeof d->target.text, "cuda %d %s_%d nvrtc %d driver %d arguments %u",
+             CODE_VERSION, d->ptx ? "compute" : "sm", d->arch, nvrtc, driver, d->most_bytes);
+}
+
+static jit_status open_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
+    TRY(read_attributes(d));
+    describe(d);
+    TRY(CU(&d->backend->cuda, PrimaryCtxRetain, &d->context, d->device));
+    jitc_store_release(&d->opened, true); /* pairs with jitc_cuda_device_get */
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_device_get(jitc_backend *base, int ordinal, jitc_cuda_device **out) {
+    jitc_cuda_device *d = *out = &jitc_cuda_backend_of(base)->device[ordinal];
+    jit_status status = JIT_OK;
+    if (__builtin_expect(jitc_load_acquire(&d->opened), 1)) /* pairs with open_locked */
+        return JIT_OK;
+    jitc_mutex_lock(&d->lock);
+    if (!jitc_load_relaxed(&d->opened))
+        status = open_locked(d);
+    jitc_mutex_unlock(&d->lock);
+    return status;
+}
+
+/* ---- The context ---- */
+
+/* The stack of contexts is the thread's. Mostly the context is current already: another library
+ * that computes on the device has made it so, and then nothing has to be changed. */
+static CUresult push(const jitc_cuda_device *d, bool *pushed) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUcontext current = NULL;
+    *pushed = false;
+    CUresult result = c->CtxGetCurrent(&current);
+    if (result != CUDA_SUCCESS || current == d->context)
+        return result;
+    result = c->CtxPushCurrent(d->context);
+    *pushed = result == CUDA_SUCCESS;
+    return result;
+}
+
+jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed) {
+    *pushed = false;
+    if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_failure */
+        return jitc_error_raise(&d->failure);
+    CUresult result = push(d, pushed);
+    if (__builtin_expect(result != CUDA_SUCCESS, 0))
+        return jitc_cuda_device_check(d, result, JITC_CU_CtxPushCurrent);
+    return JIT_OK;
+}
+
+bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed) {
+    *pushed = false;
+    return !jitc_load_acquire(&d->lost) && push(d, pushed) == CUDA_SUCCESS;
+}
+
+void jitc_cuda_leave(jitc_cuda_device *d, bool pushed) {
+    CUcontext popped;
+    if (pushed)
+        d->backend->cuda.CtxPopCurrent(&popped);
+}
+
+/* ---- Failure ---- */
+
+bool jitc_cuda_is_final(CUresult result) {
+    switch (result) {
+        case CUDA_ERROR_DEINITIALIZED:
+        case CUDA_ERROR_INVALID_CONTEXT:
+        case CUDA_ERROR_ECC_UNCORRECTABLE:
+        case CUDA_ERROR_ILLEGAL_ADDRESS:
+        case CUDA_ERROR_LAUNCH_TIMEOUT:
+        case CUDA_ERROR_CONTEXT_IS_DESTROYED:
+        case CUDA_ERROR_ASSERT:
+        case CUDA_ERROR_HARDWARE_STACK_ERROR:
+        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
+        case CUDA_ERROR_MISALIGNED_ADDRESS:
+        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
+        case CUDA_ERROR_INVALID_PC:
+        case CUDA_ERROR_LAUNCH_FAILED: return true;
+        default: return false;
+    }
+}
+
+static void note_failure_locked(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
+                                const char *what) REQUIRES(&d->lock) {
+    char text[256];
+    bool lost = result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_DEINITIALIZED ||
+                (result == CUDA_ERROR_INVALID_CONTEXT && f == JITC_CU_CtxPushCurrent);
+    if (lost)
+        jitc_store_release(&d->lost, true); /* pairs with jitc_cuda_enter_failed */
+    if (jitc_load_relaxed(&d->failed))
+        return;
+    jitc_cuda_describe(&d->backend->cuda, result, f, text, sizeof text);
+    d->cause = result;
+    d->failure.status = JIT_DEVICE_FAILED;
+    snprintf(d->failure.text, sizeof d->failure.text,
+             "cuda: device %d has failed and is not used any more: %s%s%s%s", d->ordinal, text,
+             lost && result != CUDA_ERROR_DEINITIALIZED
+                 ? "; somebody else has destroyed or reset the device's primary context"
+                 : "",
+             *what ? "; " : "", what);
+    jitc_store_release(&d->failed, true); /* pairs with jitc_cuda_enter */
+}
+
+void jitc_cuda_device_fail(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
+                           const char *what) {
+    jitc_mutex_lock(&d->lock);
+    note_failure_locked(d, result, f, what);
+    jitc_mutex_unlock(&d->lock);
+}
+
+jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cuda_function f) {
+    if (__builtin_expect(result == CUDA_SUCCESS, 1))
+        return JIT_OK;
+    if (!jitc_cuda_is_final(result))
+        return jitc_cuda_check(&d->backend->cuda, result, f);
+    jitc_cuda_device_fail(d, result, f, "");
+    return jitc_error_raise(&d->failure);
+}

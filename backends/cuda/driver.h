@@ -3,10 +3,11 @@
  * The types and constants are declared here, under the names of cuda.h, so that the library builds
  * where no toolkit is installed; the test cuda_header compares them with a real cuda.h. */
 #ifndef JITC_CUDA_DRIVER_H
-#    define JITC_CUDA_DRIVER_H
-#    include "core/error.h"
-#    include <stddef.h>
-#    include <stdint.h>
+#define JITC_CUDA_DRIVER_H
+#include "core/error.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 typedef int CUresult;
 typedef int CUdevice;
@@ -41,7 +42,12 @@ enum {
     CUDA_ERROR_INVALID_IMAGE = 200,
     CUDA_ERROR_INVALID_CONTEXT = 201,
     CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
+    CUDA_ERROR_ECC_UNCORRECTABLE = 214,
     CUDA_ERROR_INVALID_PTX = 218,
+    CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221,
+    CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222,
+    CUDA_ERROR_JIT_COMPILATION_DISABLED = 223,
+    CUDA_ERROR_INVALID_SOURCE = 300,
     CUDA_ERROR_INVALID_HANDLE = 400,
     CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
@@ -49,7 +55,12 @@ enum {
     CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
     CUDA_ERROR_LAUNCH_TIMEOUT = 702,
     CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
+    CUDA_ERROR_ASSERT = 710,
+    CUDA_ERROR_HARDWARE_STACK_ERROR = 714,
+    CUDA_ERROR_ILLEGAL_INSTRUCTION = 715,
     CUDA_ERROR_MISALIGNED_ADDRESS = 716,
+    CUDA_ERROR_INVALID_ADDRESS_SPACE = 717,
+    CUDA_ERROR_INVALID_PC = 718,
     CUDA_ERROR_LAUNCH_FAILED = 719,
     CUDA_ERROR_NOT_PERMITTED = 800,
     CUDA_ERROR_NOT_SUPPORTED = 801,
@@ -71,6 +82,33 @@ enum {
     CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
     CU_FUNC_ATTRIBUTE_NUM_REGS = 4
 };
-#    define CU_LAUNCH_PARAM_END            ((void *) 0)
-#    define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *) 1)
-#    define CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *) 2)
+#define CU_LAUNCH_PARAM_END            ((void *) 0)
+#define CU_LAUNCH_PARAM_BUFFER_POINTER ((void *) 1)
+#define CU_LAUNCH_PARAM_BUFFER_SIZE    ((void *) 2)
+
+/** One for each row of driver.def, to name a function in messages. */
+typedef enum jitc_cuda_function {
+#define DRIVER(name, ...) JITC_CU_##name,
+#include "cuda/driver.def"
+    JITC_CU_COUNT
+} jitc_cuda_function;
+
+/** The functions, under the names of the rows; optional ones may be NULL. */
+typedef struct jitc_cuda {
+    int version; /* 1000 * major + 10 * minor: the newest CUDA that the driver knows */
+#define DRIVER(name, symbol, arguments) CUresult(*name) arguments;
+#include "cuda/driver.def"
+} jitc_cuda;
+
+/** Opens and initialises the driver: `path` if it is not empty, else by name. It stays in the
+ *  process. JIT_UNAVAILABLE: the text names the file, symbol or version that is missing. */
+jit_status jitc_cuda_open(const char *path, jitc_cuda *out);
+/** "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (out of memory)" */
+void jitc_cuda_describe(const jitc_cuda *c, CUresult result, jitc_cuda_function f, char *text,
+                        size_t size);
+/** JIT_OK, or JIT_OUT_OF_MEMORY or JIT_DEVICE_FAILED with that text. */
+jit_status jitc_cuda_check(const jitc_cuda *c, CUresult result, jitc_cuda_function f);
+
+/** Call a function and check: TRY(CU(c, EventRecord, event, stream)). */
+#define CU(c, name, ...) jitc_cuda_check((c), (c)->name(__VA_ARGS__), JITC_CU_##name)
+#endif

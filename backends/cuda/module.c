@@ -1,2 +1,189 @@
-/* module.c.  Layer: cuda. */
-#include "cuda/cuda_backend.h"
+/* module.c: loading and unloading code, and the size of its blocks.  Layer: cuda. */
+#include "cuda/module.h"
+#include "cuda/stream.h"
+#include "cuda/text.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCK = 256 }; /* threads; 128 to 1024 are as fast where registers allow */
+
+/* ---- Loading ---- */
+
+/* The driver is told no size: a text is ended by a 0, a CUBIN says itself how long it is. Either
+ * way what it reads from a damaged file may lie behind the blob, so there is room. */
+static jit_status copy_image(const jitc_blob *code, char **out) {
+    enum { ROOM = 4096 };
+    void *p;
+    TRY(jitc_calloc(code->size + ROOM, 1, &p));
+    if (code->size)
+        memcpy(p, code->data, code->size);
+    *out = p;
+    return JIT_OK;
+}
+
+/* Does the driver refuse this image, rather than being unable to load any? */
+static bool is_refusal(CUresult result) {
+    switch (result) {
+        case CUDA_ERROR_INVALID_VALUE:
+        case CUDA_ERROR_INVALID_IMAGE:
+        case CUDA_ERROR_NO_BINARY_FOR_GPU:
+        case CUDA_ERROR_INVALID_PTX:
+        case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
+        case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+        case CUDA_ERROR_JIT_COMPILATION_DISABLED:
+        case CUDA_ERROR_INVALID_SOURCE:
+        case CUDA_ERROR_NOT_FOUND: return true;
+        default: return false;
+    }
+}
+
+static jit_status check_load(jitc_cuda_device *d, CUresult result, jitc_cuda_function f) {
+    char text[256];
+    if (!is_refusal(result))
+        return jitc_cuda_device_check(d, result, f);
+    jitc_cuda_describe(&d->backend->cuda, result, f, text, sizeof text);
+    return jitc_fail(JIT_COMPILE_FAILED, "cuda: the driver does not take the code of a kernel: %s",
+                     text);
+}
+
+/* The block that keeps most threads on a multiprocessor; the usual one where there is a choice. */
+static unsigned choose_block(const jitc_cuda *c, CUfunction function) {
+    static const int sizes[] = {BLOCK, BLOCK / 2, BLOCK / 4, BLOCK / 8};
+    int most = 0, best = 0;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i) {
+        int blocks = 0;
+        if (c->OccupancyBlocks(&blocks, function, sizes[i], 0) == CUDA_SUCCESS &&
+            blocks * sizes[i] > most) {
+            most = blocks * sizes[i];
+            best = sizes[i];
+        }
+    }
+    return best ? (unsigned) best : BLOCK; /* the launch will say what is wrong */
+}
+
+static jit_status load_image(jitc_cuda_device *d, const char *image, jitc_cuda_code *l) {
+    const jitc_cuda *c = &d->backend->cuda;
+    TRY(check_load(d, c->ModuleLoadData(&l->module, image, 0, NULL, NULL), JITC_CU_ModuleLoadData));
+    jit_status status =
+        check_load(d, c->ModuleGetFunction(&l->function, l->module, JITC_CUDA_ENTRY),
+                   JITC_CU_ModuleGetFunction);
+    /* A driver that loads lazily would else do it, and wait, at the first launch. */
+    if (status == JIT_OK && c->FuncLoad)
+        status = check_load(d, c->FuncLoad(l->function), JITC_CU_FuncLoad);
+    if (status != JIT_OK) {
+        c->ModuleUnload(l->module);
+        return status;
+    }
+    l->block = choose_block(c, l->function);
+    return JIT_OK;
+}
+
+static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, jitc_cuda_code **out) {
+    char *image;
+    void *p;
+    TRY(jitc_calloc(1, sizeof(jitc_cuda_code), &p));
+    *out = p;
+    jit_status status = copy_image(code, &image);
+    if (status == JIT_OK) {
+        status = load_image(d, image, *out);
+        free(image);
+    }
+    if (status != JIT_OK)
+        free(p);
+    return status;
+}
+
+/* Work of one lane in additions of f32, roughly. */
+static uint32_t count_operations(const jitc_program *p) {
+    uint32_t n = 1;
+    for (uint32_t i = 0; i < p->head.count; ++i) {
+        const jitc_inst *inst = &p->inst[i];
+        if (inst->op == JITC_OP_literal || inst->op == JITC_OP_buffer)
+            continue;
+        n += jitc_ops[inst->op].props & JITC_INEXACT ? 20
+             : jitc_dtypes[inst->type].bits > 32     ? 2
+                                                     : 1;
+    }
+    return n;
+}
+
+jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, const jitc_blob *code,
+                                 jitc_cuda_kernel **out) {
+    void *memory;
+    jitc_cuda_code *l;
+    jitc_cuda_layout layout = jitc_cuda_layout_of(p, d->most_bytes);
+    TRY(jitc_calloc(1, sizeof(jitc_cuda_kernel), &memory));
+    jitc_cuda_kernel *k = memory;
+    jit_status status = load_code(d, code, &l);
+    if (status != JIT_OK) {
+        free(k);
+        return status;
+    }
+    k->device = d;
+    k->elements = layout.elements;
+    k->in_memory = layout.in_memory;
+    k->instructions = p->head.count;
+    k->base.operations = count_operations(p);
+    jitc_store_relaxed(&k->code, l);
+    *out = k;
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code) {
+    jitc_cuda_code *l;
+    TRY(load_code(k->device, code, &l));
+    /* A launch may be about to use the older code: it stays until the kernel goes. */
+    l->next = jitc_load_relaxed(&k->code);
+    while (!jitc_compare_exchange(&k->code, &l->next, l)) { /* pairs with jitc_cuda_launch */
+    }
+    return JIT_OK;
+}
+
+/* ---- Unloading ---- */
+
+void jitc_cuda_kernel_destroy(jitc_cuda_kernel *k) {
+    if (!k)
+        return;
+    jitc_cuda_device *d = k->device;
+    jitc_mutex_lock(&d->lock);
+    for (jitc_cuda_code *l = jitc_load_relaxed(&k->code), *next; l; l = next) {
+        next = l->next;
+        l->next = d->retired;
+        d->retired = l;
+    }
+    jitc_store_release(&d->has_retired, true); /* pairs with jitc_cuda_unload_retired */
+    jitc_mutex_unlock(&d->lock);
+    free(k);
+}
+
+static bool is_idle_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
+    for (jitc_cuda_stream *s = d->streams; s; s = s->next)
+        /* pairs with the stores of stream.c and batch.c */
+        if (jitc_load_acquire(&s->finished) < jitc_load_acquire(&s->last))
+            return false;
+    return true;
+}
+
+void jitc_cuda_unload_retired(jitc_cuda_device *d) {
+    bool pushed;
+    jitc_cuda_code *list = NULL;
+    if (!jitc_load_acquire(&d->has_retired)) /* pairs with jitc_cuda_kernel_destroy */
+        return;
+    jitc_mutex_lock(&d->lock);
+    if (is_idle_locked(d)) {
+        list = d->retired;
+        d->retired = NULL;
+        jitc_store_relaxed(&d->has_retired, false);
+    }
+    jitc_mutex_unlock(&d->lock);
+    if (!list)
+        return;
+    bool there = jitc_cuda_enter_failed(d, &pushed);
+    for (jitc_cuda_code *next; list; list = next) {
+        next = list->next;
+        if (there)
+            d->backend->cuda.ModuleUnload(list->module);
+        free(list);
+    }
+    jitc_cuda_leave(d, pushed);
+}

@@ -1,2 +1,295 @@
-/* stream.c.  Layer: cuda. */
-#include "cuda/cuda_backend.h"
+/* stream.c: what the device has done, and waiting for it, on the CPU and on the device.
+ * Layer: cuda. */
+#include "cuda/stream.h"
+#include "core/mem.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
+    return &s->device->backend->cuda;
+}
+
+/* ---- Marks ---- */
+
+/* What went wrong where. */
+typedef struct outcome {
+    CUresult result;
+    jitc_cuda_function function;
+} outcome;
+
+static outcome take_mark_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES(&s->mutex) {
+    outcome o = {CUDA_SUCCESS, JITC_CU_EventCreate};
+    jitc_cuda_mark *m = *out = s->free_marks;
+    if (m) {
+        s->free_marks = m->next;
+        return o;
+    }
+    m = calloc(1, sizeof *m);
+    o.result =
+        m ? cuda_of(s)->EventCreate(&m->event, CU_EVENT_DISABLE_TIMING) : CUDA_ERROR_OUT_OF_MEMORY;
+    if (o.result != CUDA_SUCCESS) {
+        free(m);
+        return o;
+    }
+    *out = m;
+    return o;
+}
+
+static void drop_mark_locked(jitc_cuda_stream *s, jitc_cuda_mark *m) REQUIRES(&s->mutex) {
+    if (--m->users)
+        return;
+    m->next = s->free_marks;
+    s->free_marks = m;
+}
+
+static void forget_first_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
+    drop_mark_locked(s, s->mark[0]);
+    --s->marks;
+    memmove(s->mark, s->mark + 1, s->marks * sizeof *s->mark);
+}
+
+/* A mark behind all that has been submitted. */
+static outcome record_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES(&s->mutex) {
+    jitc_cuda_mark *m;
+    if (s->marks && s->mark[s->marks - 1]->number == s->submitted) {
+        *out = s->mark[s->marks - 1];
+        return (outcome) {CUDA_SUCCESS, JITC_CU_EventRecord};
+    }
+    *out = NULL;
+    outcome o = take_mark_locked(s, &m);
+    if (o.result != CUDA_SUCCESS)
+        return o;
+    m->users = 1;
+    m->number = s->submitted;
+    o = (outcome) {cuda_of(s)->EventRecord(m->event, s->stream), JITC_CU_EventRecord};
+    if (o.result != CUDA_SUCCESS) {
+        drop_mark_locked(s, m);
+        return o;
+    }
+    if (s->marks == JITC_CUDA_MARKS)
+        forget_first_locked(s);
+    s->mark[s->marks++] = *out = m;
+    return o;
+}
+
+/* The first mark at or behind number n, which has been submitted. */
+static outcome find_locked(jitc_cuda_stream *s, uint64_t n, jitc_cuda_mark **out)
+    REQUIRES(&s->mutex) {
+    for (unsigned i = 0; i < s->marks; ++i)
+        if (s->mark[i]->number >= n) {
+            *out = s->mark[i];
+            return (outcome) {CUDA_SUCCESS, JITC_CU_EventRecord};
+        }
+    return record_locked(s, out);
+}
+
+void jitc_cuda_mark_locked(jitc_cuda_stream *s) {
+    jitc_cuda_mark *ignored;
+    record_locked(s, &ignored);
+}
+
+static void note_finished_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->mutex) {
+    if (n > jitc_load_relaxed(&s->finished))
+        jitc_store_release(&s->finished, n); /* pairs with jitc_cuda_reached */
+    while (s->marks && s->mark[0]->number <= n)
+        forget_first_locked(s);
+}
+
+/* A call that looks at the stream's work has failed, and for good: the work did. */
+static void fail_locked(jitc_cuda_stream *s, outcome o) REQUIRES(&s->mutex) {
+    char last[128] = "";
+    if (s->instructions)
+        snprintf(last, sizeof last,
+                 "the last kernel of this stream was one of %u instructions over %llu lanes",
+                 s->instructions, (unsigned long long) s->lanes);
+    jitc_cuda_device_fail(s->device, o.result, o.function, last);
+}
+
+uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
+    s->submitted = jitc_load_relaxed(&s->last) + 1;
+    jitc_store_release(&s->last, s->submitted); /* pairs with is_idle in module.c */
+    return s->submitted;
+}
+
+/* ---- Creating and destroying ---- */
+
+jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out) {
+    void *p;
+    TRY(jitc_calloc(1, sizeof(jitc_cuda_stream), &p));
+    jitc_cuda_stream *s = p;
+    s->device = d;
+    jit_status status = jitc_cuda_device_check(
+        d, d->backend->cuda.StreamCreate(&s->stream, CU_STREAM_DEFAULT), JITC_CU_StreamCreate);
+    if (status != JIT_OK) {
+        free(s);
+        return status;
+    }
+    jitc_mutex_init(&s->mutex);
+    jitc_store_relaxed(&s->first_call, UINT64_MAX);
+    jitc_mutex_lock(&d->lock);
+    s->next = d->streams;
+    d->streams = s;
+    jitc_add_relaxed(&d->stream_count, 1u);
+    jitc_mutex_unlock(&d->lock);
+    *out = s;
+    return JIT_OK;
+}
+
+static void unlink_stream(jitc_cuda_device *d, jitc_cuda_stream *s) {
+    jitc_mutex_lock(&d->lock);
+    jitc_cuda_stream **link = &d->streams;
+    while (*link != s)
+        link = &(*link)->next;
+    *link = s->next;
+    jitc_sub_release(&d->stream_count, 1u);
+    jitc_mutex_unlock(&d->lock);
+}
+
+/* `there`: the context is, and with it what was made in it. */
+static void free_marks(jitc_cuda_stream *s, bool there) UNCHECKED_LOCKING {
+    while (s->marks)
+        forget_first_locked(s);
+    for (jitc_cuda_mark *m = s->free_marks, *next; m; m = next) {
+        next = m->next;
+        if (there)
+            cuda_of(s)->EventDestroy(m->event);
+        free(m);
+    }
+}
+
+void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
+    bool pushed;
+    jitc_cuda_calls_wait(s, UINT64_MAX - 1);
+    unlink_stream(s->device, s);
+    bool there = jitc_cuda_enter_failed(s->device, &pushed);
+    free_marks(s, there);
+    jitc_cuda_batch_finish(there ? cuda_of(s) : NULL, &s->batch);
+    if (there) {
+        jitc_cuda_staging_finish(s);
+        cuda_of(s)->StreamDestroy(s->stream);
+    }
+    jitc_cuda_leave(s->device, pushed);
+    jitc_mutex_finish(&s->mutex);
+    free(s);
+}
+
+/* ---- Waiting ---- */
+
+jit_status jitc_cuda_flush(jitc_cuda_stream *s) {
+    jitc_mutex_lock(&s->mutex);
+    jit_status status = jitc_cuda_flush_locked(s);
+    jitc_mutex_unlock(&s->mutex);
+    return status;
+}
+
+/* Number n has been submitted. An error that is not final says nothing: it is asked again. */
+static bool query_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->mutex) {
+    jitc_cuda_mark *m;
+    outcome o = find_locked(s, n, &m);
+    if (o.result == CUDA_SUCCESS)
+        o = (outcome) {cuda_of(s)->EventQuery(m->event), JITC_CU_EventQuery};
+    if (o.result == CUDA_SUCCESS)
+        note_finished_locked(s, m->number);
+    else if (jitc_cuda_is_final(o.result))
+        fail_locked(s, o);
+    return o.result == CUDA_SUCCESS || jitc_cuda_is_final(o.result);
+}
+
+bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n) {
+    bool pushed, reached = true;
+    if (n <= jitc_load_acquire(&s->finished)) /* pairs with note_finished_locked */
+        return true;
+    if (!jitc_cuda_enter_failed(s->device, &pushed))
+        return true; /* nothing runs where no context is */
+    jitc_mutex_lock(&s->mutex);
+    if (n > jitc_load_relaxed(&s->finished))
+        reached = n <= s->submitted && query_locked(s, n);
+    jitc_mutex_unlock(&s->mutex);
+    jitc_cuda_leave(s->device, pushed);
+    return reached;
+}
+
+/* What to wait for; NULL: all of the stream. */
+static jitc_cuda_mark *hold_mark(jitc_cuda_stream *s, uint64_t n) {
+    jitc_cuda_mark *m = NULL;
+    jitc_mutex_lock(&s->mutex);
+    if (n > s->submitted)
+        jitc_cuda_flush_locked(s); /* if it fails, so has the device, which is looked at below */
+    if (find_locked(s, n, &m).result == CUDA_SUCCESS)
+        ++m->users;
+    jitc_mutex_unlock(&s->mutex);
+    return m;
+}
+
+static outcome wait_for_mark(jitc_cuda_stream *s, jitc_cuda_mark *m) {
+    outcome o = {cuda_of(s)->EventSynchronize(m->event), JITC_CU_EventSynchronize};
+    jitc_mutex_lock(&s->mutex);
+    if (o.result == CUDA_SUCCESS)
+        note_finished_locked(s, m->number);
+    drop_mark_locked(s, m);
+    jitc_mutex_unlock(&s->mutex);
+    return o;
+}
+
+static outcome wait_for_all(jitc_cuda_stream *s) {
+    jitc_mutex_lock(&s->mutex);
+    uint64_t submitted = s->submitted;
+    jitc_mutex_unlock(&s->mutex);
+    outcome o = {cuda_of(s)->StreamSynchronize(s->stream), JITC_CU_StreamSynchronize};
+    jitc_mutex_lock(&s->mutex);
+    if (o.result == CUDA_SUCCESS)
+        note_finished_locked(s, submitted);
+    jitc_mutex_unlock(&s->mutex);
+    return o;
+}
+
+static outcome wait_inside(jitc_cuda_stream *s, uint64_t n) {
+    jitc_cuda_mark *m = hold_mark(s, n);
+    outcome o = {CUDA_ERROR_UNKNOWN, JITC_CU_EventSynchronize};
+    if (m)
+        o = wait_for_mark(s, m);
+    if (o.result != CUDA_SUCCESS && !jitc_cuda_is_final(o.result))
+        o = wait_for_all(s); /* without events, then */
+    if (jitc_cuda_is_final(o.result)) {
+        jitc_mutex_lock(&s->mutex);
+        fail_locked(s, o);
+        jitc_mutex_unlock(&s->mutex);
+    }
+    return o;
+}
+
+jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n) {
+    jitc_cuda_device *d = s->device;
+    bool pushed;
+    outcome o = {CUDA_SUCCESS, JITC_CU_EventSynchronize};
+    /* pairs with note_finished_locked */
+    if (n > jitc_load_acquire(&s->finished) && jitc_cuda_enter_failed(d, &pushed)) {
+        o = wait_inside(s, n);
+        jitc_cuda_leave(d, pushed);
+    }
+    if (jitc_load_acquire(&d->failed)) /* pairs with note_failure_locked */
+        return d->cause == CUDA_ERROR_DEINITIALIZED ? JIT_OK : jitc_error_raise(&d->failure);
+    return jitc_cuda_check(&d->backend->cuda, o.result, o.function);
+}
+
+jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n) {
+    jitc_cuda_mark *m;
+    if (s == other || n <= jitc_load_acquire(&other->finished)) /* pairs with note_finished */
+        return JIT_OK;
+    outcome o = {CUDA_SUCCESS, JITC_CU_StreamWaitEvent};
+    jitc_mutex_lock(&other->mutex);
+    jit_status status = n > other->submitted ? jitc_cuda_flush_locked(other) : JIT_OK;
+    if (status == JIT_OK) {
+        o = find_locked(other, n, &m);
+        /* ORDER: work queued on s from now on after number n of `other`, by its event. What s
+         * holds back comes behind the event as well, which does no harm: `other` has handed over
+         * all that n depends on, and so waits for nothing that s holds. */
+        if (o.result == CUDA_SUCCESS)
+            o = (outcome) {cuda_of(s)->StreamWaitEvent(s->stream, m->event, 0),
+                           JITC_CU_StreamWaitEvent};
+        status = jitc_cuda_device_check(s->device, o.result, o.function);
+    }
+    jitc_mutex_unlock(&other->mutex);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* device.h: the opened driver, its devices, their contexts and their failure.
+ * Layer: cuda.  May include: core, ir, device.
+ *
+ * A device is opened when it is first used: its primary context is retained, never made or
+ * configured. Work on it happens between enter and leave, which make the context current and bring
+ * back the caller's.
+ *
+ * What a device could not run leaves results that are wrong, wherever they are used next. So a
+ * failure of work that was queued is one of the device: from then on all that would read or launch
+ * there fails with that first message. */
+#ifndef JITC_CUDA_DEVICE_H
+#define JITC_CUDA_DEVICE_H
+#include "cuda/driver.h"
+#include "cuda/nvrtc.h"
+#include "device/backend.h"
+
+typedef struct jitc_cuda_backend jitc_cuda_backend;
+typedef struct jitc_cuda_stream jitc_cuda_stream;
+typedef struct jitc_cuda_code jitc_cuda_code;
+typedef struct jitc_cuda_calls jitc_cuda_calls;
+
+typedef struct jitc_cuda_device {
+    jitc_cuda_backend *backend;
+    int ordinal;
+    atomic_bool opened; /* the following are set once it is */
+    CUdevice device;
+    CUcontext context;
+    int multiprocessors, capability; /* 90 for 9.0 */
+    int arch;                        /* that code is compiled for */
+    bool ptx;                        /* and the driver has to finish it */
+    uint32_t most_bytes;             /* of a kernel's arguments */
+    jitc_target target;
+    jitc_mutex lock;           /* guards opening and the following */
+    jitc_cuda_stream *streams; /* of the device */
+    jitc_cuda_code *retired;   /* to be unloaded when the device is idle */
+    atomic_uint stream_count;  /* written under the lock */
+    atomic_bool has_retired;   /* likewise */
+    jitc_error failure;        /* this and `cause` are valid once `failed` */
+    CUresult cause;
+    atomic_bool failed; /* its work has failed */
+    atomic_bool lost;   /* and its context is gone with all that was made in it */
+} jitc_cuda_device;
+
+struct jitc_cuda_backend {
+    jitc_backend base;
+    jitc_cuda cuda;
+    jitc_nvrtc *nvrtc;
+    bool graphs; /* wanted, and the driver has them */
+    jitc_cuda_calls *calls;
+    int device_count;
+    jitc_cuda_device device[];
+};
+
+static inline jitc_cuda_backend *jitc_cuda_backend_of(jitc_backend *b) {
+    return (jitc_cuda_backend *) b; /* its first member */
+}
+
+void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordinal);
+/** Gives the context back; all that was made in it has been destroyed. */
+void jitc_cuda_device_finish(jitc_cuda_device *d);
+/** The device, opened on the first call. JIT_UNAVAILABLE, JIT_DEVICE_FAILED. */
+jit_status jitc_cuda_device_get(jitc_backend *b, int ordinal, jitc_cuda_device **out);
+
+/** Make the context current; *pushed goes to leave. Fails if the device has failed. */
+jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed);
+/** The same to end things and to look at them: also on a device that has failed. False if the
+ *  context is gone, and nothing can be ended in it. */
+bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed);
+void jitc_cuda_leave(jitc_cuda_device *d, bool pushed);
+
+/** After such an error a context runs nothing any more. */
+bool jitc_cuda_is_final(CUresult result);
+/** Note that work of the device has failed, unless that is known already. `what` it was, which may
+ *  be "", goes into the text behind the driver's words. */
+void jitc_cuda_device_fail(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
+                           const char *what);
+/** As jitc_cuda_check(), and a final error, which earlier work may have caused, fails the device.
+ */
+jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cuda_function f);
+
+/** Memory; the context is current. */
+jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out);
+#endif

@@ -1,0 +1,39 @@
+/* module.h: kernels that are loaded.  Layer: cuda.  May include: core, ir, device.
+ *
+ * Loading and unloading a module wait for everything that runs on the device. Kernels are loaded
+ * before an evaluation's first launch; what is not needed any more is kept, and unloaded when the
+ * device is idle anyway. */
+#ifndef JITC_CUDA_MODULE_H
+#define JITC_CUDA_MODULE_H
+#include "cuda/device.h"
+
+/** Code as it was loaded, once. */
+struct jitc_cuda_code {
+    CUmodule module;
+    CUfunction function;
+    unsigned block;              /* threads, for large launches */
+    struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
+};
+
+typedef struct jitc_cuda_kernel {
+    jitc_kernel base;
+    jitc_cuda_device *device;
+    _Atomic(jitc_cuda_code *) code; /* the newest */
+    uint32_t elements;              /* per thread */
+    bool in_memory;                 /* arguments are read through a pointer */
+    uint32_t instructions;          /* of the program, for messages */
+} jitc_cuda_kernel;
+
+static inline jitc_cuda_kernel *jitc_cuda_kernel_of(jitc_kernel *k) {
+    return (jitc_cuda_kernel *) k; /* its first member */
+}
+
+/** The context is current. JIT_COMPILE_FAILED if the driver does not take the code. */
+jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, const jitc_blob *code,
+                                 jitc_cuda_kernel **out);
+jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code);
+/** Retires its code. */
+void jitc_cuda_kernel_destroy(jitc_cuda_kernel *k);
+/** Unload what is retired, if the device is idle. */
+void jitc_cuda_unload_retired(jitc_cuda_device *d);
+#endif

@@ -1,0 +1,141 @@
+/* stream.h: streams: numbers, events, kernels held back, staging.
+ * Layer: cuda.  May include: core, ir, device.
+ *
+ *   1 ... finished ... submitted ... last     numbers given out; those behind `submitted` are
+ * kernels in the batch, not yet handed to the driver mark   mark         mark             events
+ * recorded behind some numbers
+ *
+ * Everything here runs with the device's context current (device.h). */
+#ifndef JITC_CUDA_STREAM_H
+#define JITC_CUDA_STREAM_H
+#include "cuda/device.h"
+
+/** An event behind work number `number`. */
+typedef struct jitc_cuda_mark {
+    CUevent event;
+    uint64_t number;
+    unsigned users; /* the list and who waits for it */
+    struct jitc_cuda_mark *next;
+} jitc_cuda_mark;
+
+/** A launch that is held back. */
+typedef struct jitc_cuda_pending {
+    CUfunction function;
+    unsigned grid, block;
+    size_t words, first; /* its arguments, in the batch's */
+    uint32_t instructions;
+    uint64_t lanes; /* this and the one before: for messages */
+} jitc_cuda_pending;
+
+enum {
+    JITC_CUDA_CHAIN = 64, /* kernels in one graph, at most */
+    JITC_CUDA_CHAINS = 8, /* graphs kept by a stream */
+    JITC_CUDA_MARKS = 32,
+    JITC_CUDA_CHUNKS = 6
+};
+
+/** A chain of kernels that can be launched, again and again with other kernels in it. */
+typedef struct jitc_cuda_chain {
+    unsigned length; /* 0: none */
+    uint64_t used;   /* when: for replacing the one not used for longest */
+    CUgraph graph;
+    CUgraphExec exec;
+    CUgraphNode node[JITC_CUDA_CHAIN];
+} jitc_cuda_chain;
+
+typedef struct jitc_cuda_batch {
+    jitc_cuda_pending *kernels;
+    size_t count, capacity;
+    uint64_t *words; /* arguments */
+    size_t word_count, word_capacity;
+    jitc_cuda_chain *chains[JITC_CUDA_CHAINS];
+    uint64_t seen; /* bit i: a chain of i + 1 kernels was wanted before */
+    uint64_t launches;
+    bool no_graphs; /* they did not work */
+} jitc_cuda_batch;
+
+/** Memory that is used in stream order: again once the work that used it last is done. */
+typedef struct jitc_cuda_chunk {
+    void *pointer;
+    size_t size, used;
+    uint64_t number; /* of the last use */
+} jitc_cuda_chunk;
+
+struct jitc_cuda_stream {
+    jitc_stream base;
+    jitc_cuda_device *device;
+    CUstream stream;
+    _Atomic uint64_t last;       /* number given out last; written by the holder of base.lock */
+    _Atomic uint64_t finished;   /* known to be done */
+    _Atomic uint64_t first_call; /* number of the first call not made yet; UINT64_MAX: none */
+    jitc_cuda_stream *next;      /* in the device's list, under its lock */
+
+    jitc_mutex mutex; /* guards the following; one at a time, never held while the CPU waits */
+    uint64_t submitted;
+    jitc_cuda_batch batch;
+    jitc_cuda_mark *mark[JITC_CUDA_MARKS]; /* ascending */
+    unsigned marks;
+    jitc_cuda_mark *free_marks;
+    uint32_t instructions; /* of the kernel submitted last */
+    uint64_t lanes;
+
+    /* Guarded by base.lock, as all that queues is called under it. */
+    jitc_cuda_chunk staging[JITC_CUDA_CHUNKS]; /* pinned host memory, for uploads */
+    jitc_cuda_chunk bounce;                    /* pinned host memory, for small downloads */
+    jitc_cuda_chunk table[JITC_CUDA_CHUNKS];   /* device memory, for arguments that do not fit */
+};
+
+static inline jitc_cuda_stream *jitc_cuda_stream_of(jitc_stream *s) {
+    return (jitc_cuda_stream *) s; /* its first member */
+}
+
+/* stream.c */
+
+jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out);
+/** Also on a device that has failed. */
+void jitc_cuda_stream_destroy(jitc_cuda_stream *s);
+/** The number of work that has just been handed to the driver. */
+uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
+/** Record an event behind what has been submitted, so that a wait for it is not one for more. If
+ *  that fails it is recorded when it is needed. */
+void jitc_cuda_mark_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
+/** Hand what is held back to the driver. */
+jit_status jitc_cuda_flush(jitc_cuda_stream *s);
+/** Has the device done number n? Never waits. */
+bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n);
+/** Wait until it has. The device may be a failed one: then for what still runs. */
+jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n);
+jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n);
+
+/* batch.c */
+
+/** Append a launch. */
+jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_kernel *k, const jitc_launch_args *a,
+                            uint64_t *number);
+/** A failure is one of the device: the numbers of what could not be launched are given out. */
+jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
+void jitc_cuda_batch_finish(const jitc_cuda *c, jitc_cuda_batch *b);
+
+/* memory.c */
+
+jit_status jitc_cuda_copy(jitc_cuda_stream *s, void *to, const void *from, size_t bytes,
+                          uint64_t *number);
+jit_status jitc_cuda_upload(jitc_cuda_stream *s, void *to, const void *from, size_t bytes,
+                            uint64_t *number);
+jit_status jitc_cuda_download(jitc_cuda_stream *s, void *to, const void *from, size_t bytes);
+/** Arguments of a kernel into device memory, behind all that has been submitted. The memory is the
+ *  next launch's: *table gets its number. */
+jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, uint32_t count,
+                                  jitc_cuda_chunk **table);
+void jitc_cuda_staging_finish(jitc_cuda_stream *s);
+
+/* calls.c */
+
+jit_status jitc_cuda_calls_create(jitc_cuda_calls **out);
+/** All streams have been destroyed. */
+void jitc_cuda_calls_destroy(jitc_cuda_calls *c);
+jit_status jitc_cuda_call(jitc_cuda_stream *s, void (*function)(void *), void *context,
+                          uint64_t *number);
+/** Wait until the calls up to number n have been made; the device has done what is before them. */
+void jitc_cuda_calls_wait(jitc_cuda_stream *s, uint64_t n);
+#endif
