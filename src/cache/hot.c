@@ -1,16 +1,6 @@
 /* hot.c: a queue and a thread.  Layer: cache. */
 #include "cache/hot.h"
 #include "core/log.h"
-#include <signal.h>
-
-bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, NULL, function, context) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
 
 /* The next entry, for which it waits; NULL to end. */
 static jitc_entry *next_entry(jitc_hot *h) {

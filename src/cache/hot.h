@@ -21,7 +21,4 @@ void jitc_hot_finish(jitc_hot *h);
 /** Queue an entry that the caller holds, unless it was queued before. Any thread, under no lock. */
 void jitc_hot_add(jitc_hot *h, jitc_entry *e);
 void jitc_hot_forked(jitc_hot *h);
-
-/** pthread_create with all signals blocked: handlers are the program's and run in its threads. */
-bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context);
 #endif

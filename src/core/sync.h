@@ -1,10 +1,11 @@
-/* sync.h: atomics that name their order, the one reference count, the mutex that clang checks.
+/* sync.h: atomics that name their order, the one reference count, locks that clang checks, threads.
  * Layer: core.  May include: nothing. */
 #ifndef JITC_CORE_SYNC_H
 #define JITC_CORE_SYNC_H
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -111,5 +112,15 @@ static inline void jitc_mutex_unlock(jitc_mutex *m) RELEASES(m) UNCHECKED_LOCKIN
 /** Wait for a signal on `c`; `m` is released meanwhile. */
 static inline void jitc_cond_wait(pthread_cond_t *c, jitc_mutex *m) REQUIRES(m) {
     pthread_cond_wait(c, &m->native);
+}
+
+/** pthread_create with all signals blocked: handlers are the program's and run in its threads. */
+static inline bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    bool started = pthread_create(thread, NULL, function, context) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
 }
 #endif
