@@ -24,6 +24,7 @@ cuda_world cuda_world_find(void) {
     find(&w.faults, "simcuda_faults");
     find(&w.fault_text, "simcuda_fault_text");
     find(&w.alive, "simcuda_alive");
+    find(&w.seed, "simcuda_seed");
     find(&w.memory, "simcuda_memory");
     find(&w.kernel_time_us, "simcuda_kernel_time_us");
     return w;

@@ -20,6 +20,7 @@ typedef struct cuda_world {
     unsigned (*faults)(void);
     const char *(*fault_text)(void);
     unsigned (*alive)(const char *kind);
+    void (*seed)(uint64_t seed);
     void (*memory)(uint64_t bytes);
     void (*kernel_time_us)(unsigned us);
 } cuda_world;
