@@ -21,6 +21,8 @@ typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_acce
  *  lie in one live allocation of any device. Called for every access of a kernel: fast (a page
  *  table look-up), no lock. */
 void *sim_reach(uint64_t address, size_t bytes, sim_access kind);
+/** What lies there, in words: "0x7f… is 4 bytes past allocation 3 of 64 bytes". For reports. */
+void sim_describe(uint64_t address, char *text, size_t size);
 
 /* ---- What both sides' entry points use (driver side) ---- */
 

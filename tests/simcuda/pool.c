@@ -1,0 +1,202 @@
+/* pool.c: the entry points that allocate, free and describe memory.  Layer: tests. */
+#include "state.h"
+
+typedef struct freeing {
+    sim_work work;
+    sim_allocation *block;
+} freeing;
+
+CUresult sim_cuMemGetInfo_v2(size_t *unused, size_t *total) {
+    if (!unused || !total)
+        return CUDA_ERROR_INVALID_VALUE;
+    uint64_t used = sim_memory_used(sim_current()->device);
+    *total = sim_device_memory();
+    *unused = used < *total ? *total - used : 0;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
+    sim_allocation *block;
+    if (!pointer)
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_memory_create(sim_current(), bytes, false, &block);
+    if (result == CUDA_SUCCESS)
+        *pointer = block->base;
+    return result;
+}
+
+/* The real one waits for all work; who relies on that stalls the device. Here work that was queued
+ * and uses the memory fails. */
+CUresult sim_cuMemFree_v2(CUdeviceptr pointer) {
+    sim_allocation *block;
+    CUresult result = sim_memory_starting(pointer, false, &block);
+    if (result != CUDA_SUCCESS)
+        return result;
+    block->late = sim_context_busy(block->context);
+    sim_memory_destroy(block);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
+    enum { PORTABLE = 1, DEVICEMAP = 2, WRITECOMBINED = 4 };
+    sim_allocation *block;
+    if (!pointer || flags > (PORTABLE | DEVICEMAP | WRITECOMBINED))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_memory_create(sim_current(), bytes, true, &block);
+    if (result == CUDA_SUCCESS)
+        *pointer = (void *) (uintptr_t) block->base;
+    return result;
+}
+
+CUresult sim_cuMemAllocHost_v2(void **pointer, size_t bytes) {
+    return sim_cuMemHostAlloc(pointer, bytes, 0);
+}
+
+CUresult sim_cuMemFreeHost(void *pointer) {
+    sim_allocation *block;
+    CUresult result = sim_memory_starting((uintptr_t) pointer, true, &block);
+    if (result != CUDA_SUCCESS)
+        return result;
+    block->ending = true; /* nobody frees it meanwhile */
+    sim_context_wait(block->context);
+    if (block->live)
+        sim_memory_destroy(block);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsigned flags) {
+    const sim_allocation *block = sim_memory_at((uintptr_t) pointer);
+    if (!device || flags != 0 || !block || !block->live || !block->pinned)
+        return CUDA_ERROR_INVALID_VALUE;
+    *device = (uintptr_t) pointer;
+    return CUDA_SUCCESS;
+}
+
+/** The live allocation with `pointer` in it, or NULL. */
+static const sim_allocation *around(CUdeviceptr pointer) {
+    return sim_reach(pointer, 1, SIM_READ) ? sim_memory_at(pointer) : NULL;
+}
+
+CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
+    const sim_allocation *block = around(pointer);
+    if (!block)
+        return CUDA_ERROR_NOT_FOUND;
+    if (base)
+        *base = block->base;
+    if (bytes)
+        *bytes = block->end - block->base;
+    return CUDA_SUCCESS;
+}
+
+/* ---- what a pointer is ---- */
+
+enum { /* CU_POINTER_ATTRIBUTE_... */
+       OF_CONTEXT = 1,
+       OF_MEMORY_TYPE = 2,
+       OF_DEVICE_POINTER = 3,
+       OF_HOST_POINTER = 4,
+       OF_BUFFER_ID = 7,
+       OF_IS_MANAGED = 8,
+       OF_DEVICE_ORDINAL = 9,
+       OF_RANGE_START = 11,
+       OF_RANGE_SIZE = 12,
+       OF_MAPPED = 13
+};
+enum { TYPE_HOST = 1, TYPE_DEVICE = 2 }; /* CU_MEMORYTYPE_... */
+
+CUresult sim_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointer) {
+    const sim_allocation *block = around(pointer);
+    if (!data || !block)
+        return CUDA_ERROR_INVALID_VALUE;
+    switch (attribute) {
+        case OF_CONTEXT: *(CUcontext *) data = sim_object_handle(block->context); break;
+        case OF_MEMORY_TYPE: *(unsigned *) data = block->pinned ? TYPE_HOST : TYPE_DEVICE; break;
+        case OF_DEVICE_POINTER: *(CUdeviceptr *) data = pointer; break;
+        case OF_HOST_POINTER:
+            if (!block->pinned)
+                return CUDA_ERROR_INVALID_VALUE;
+            *(void **) data = (void *) (uintptr_t) pointer;
+            break;
+        case OF_BUFFER_ID: *(unsigned long long *) data = block->number; break;
+        case OF_IS_MANAGED: *(unsigned *) data = 0; break;
+        case OF_DEVICE_ORDINAL: *(int *) data = block->context->device; break;
+        case OF_RANGE_START: *(CUdeviceptr *) data = block->base; break;
+        case OF_RANGE_SIZE: *(size_t *) data = block->end - block->base; break;
+        case OF_MAPPED: *(unsigned *) data = 1; break;
+        default: return CUDA_ERROR_NOT_SUPPORTED;
+    }
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuPointerGetAttributes(unsigned count, int *attributes, void **data,
+                                    CUdeviceptr pointer) {
+    if (!attributes || !data)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (unsigned i = 0; i < count; i++) {
+        CUresult result = sim_cuPointerGetAttribute(data[i], attributes[i], pointer);
+        if (result == CUDA_ERROR_NOT_SUPPORTED)
+            return result;
+    }
+    return CUDA_SUCCESS;
+}
+
+/* ---- in stream order ---- */
+
+CUresult sim_cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
+    return sim_stream_find(stream) ? sim_cuMemAlloc_v2(pointer, bytes) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+static void end_freeing(sim_work *w) {
+    sim_allocation *block = ((freeing *) w)->block;
+    if (block->live)
+        sim_memory_destroy(block);
+}
+
+CUresult sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
+    sim_allocation *block;
+    sim_stream *s = sim_stream_find(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = sim_memory_starting(pointer, false, &block);
+    if (result != CUDA_SUCCESS)
+        return result;
+    block->ending = true;
+    freeing *f = sim_work_create(sizeof *f, "cuMemFreeAsync", NULL);
+    f->work.end = end_freeing;
+    f->block = block;
+    sim_submit(&f->work, s);
+    return CUDA_SUCCESS;
+}
+
+/* One pool for each device, which keeps nothing: its handle is its number. */
+static int device_of(CUmemoryPool pool) {
+    return (int) ((uintptr_t) pool - 0x900);
+}
+
+CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
+    if (!pool)
+        return CUDA_ERROR_INVALID_VALUE;
+    *pool = (CUmemoryPool) (uintptr_t) (0x900 + device);
+    return sim_device_check(device);
+}
+
+CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
+    enum { RELEASE_THRESHOLD = 4 };
+    bool good = sim_device_check(device_of(pool)) == CUDA_SUCCESS && value;
+    return good && attribute <= RELEASE_THRESHOLD ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+CUresult sim_cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
+    enum { RESERVED = 5, USED = 7 };
+    if (sim_device_check(device_of(pool)) != CUDA_SUCCESS || !value ||
+        (attribute != RESERVED && attribute != USED))
+        return CUDA_ERROR_INVALID_VALUE;
+    *(uint64_t *) value = sim_memory_used(device_of(pool));
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+    (void) keep;
+    return sim_device_check(device_of(pool)) == CUDA_SUCCESS ? CUDA_SUCCESS
+                                                             : CUDA_ERROR_INVALID_VALUE;
+}

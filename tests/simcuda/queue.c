@@ -1,0 +1,239 @@
+/* queue.c: work in the queues of streams, and the threads that run it.  Layer: tests.
+ *
+ *   stream A   [3] [4] [5]        a head is ready when its stream is not busy with a host function
+ *   stream B   [7]                and all points in `after` are done; which of the ready heads runs
+ *   stream C   [2] [3]            next is decided by the seed (0: the one queued first)
+ */
+#include "state.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t work;    /* something was queued or got ready */
+    pthread_cond_t calls;   /* a host function is to be run */
+    pthread_cond_t changed; /* something is done */
+    uint64_t order;
+} q = {.lock = PTHREAD_MUTEX_INITIALIZER,
+       .work = PTHREAD_COND_INITIALIZER,
+       .calls = PTHREAD_COND_INITIALIZER,
+       .changed = PTHREAD_COND_INITIALIZER};
+
+void sim_lock(void) {
+    pthread_mutex_lock(&q.lock);
+}
+void sim_unlock(void) {
+    pthread_mutex_unlock(&q.lock);
+}
+
+/* ---- points ---- */
+
+bool sim_point_done(sim_point p) {
+    return !p.stream || p.stream->done >= p.number;
+}
+
+sim_point sim_stream_end(sim_stream *s) {
+    return (sim_point) {s, s->queued};
+}
+
+CUresult sim_point_wait(sim_point p, const sim_context *c) {
+    while (!sim_point_done(p))
+        pthread_cond_wait(&q.changed, &q.lock);
+    return c->error;
+}
+
+CUresult sim_context_wait(sim_context *c) {
+    for (sim_stream *s = sim_streams(); s; s = s->next)
+        if (s->object.context == c)
+            sim_point_wait(sim_stream_end(s), c);
+    return c->error;
+}
+
+bool sim_context_busy(const sim_context *c) {
+    for (sim_stream *s = sim_streams(); s; s = s->next)
+        if (s->object.context == c && s->head)
+            return true;
+    return false;
+}
+
+/* ---- queueing ---- */
+
+void *sim_work_create(size_t bytes, const char *what, CUresult (*run)(sim_work *w)) {
+    sim_work *w = sim_new(bytes);
+    w->what = what;
+    w->run = run;
+    return w;
+}
+
+void sim_work_after(sim_work *w, sim_point p) {
+    if (sim_point_done(p))
+        return;
+    sim_point *grown = realloc(w->after, (w->after_count + 1) * sizeof *grown);
+    if (!grown)
+        abort();
+    w->after = grown;
+    w->after[w->after_count++] = p;
+}
+
+/** The legacy stream and the blocking ones of its context wait for each other. */
+static void add_implicit_order(sim_work *w, sim_stream *s) {
+    sim_stream *legacy = s->object.context->legacy;
+    if (s->kind == SIM_BLOCKING || s->kind == SIM_PER_THREAD)
+        sim_work_after(w, sim_stream_end(legacy));
+    if (s->kind != SIM_LEGACY)
+        return;
+    for (sim_stream *t = sim_streams(); t; t = t->next)
+        if (t->object.context == s->object.context && t != s && t->kind != SIM_NON_BLOCKING)
+            sim_work_after(w, sim_stream_end(t));
+}
+
+sim_point sim_submit(sim_work *w, sim_stream *s) {
+    add_implicit_order(w, s);
+    w->stream = s;
+    w->number = ++s->queued;
+    w->order = ++q.order;
+    if (s->tail)
+        s->tail->next = w;
+    else
+        s->head = w;
+    s->tail = w;
+    pthread_cond_signal(&q.work);
+    return (sim_point) {s, w->number};
+}
+
+/* ---- running ---- */
+
+static bool is_ready(const sim_stream *s) {
+    const sim_work *w = s->head;
+    if (!w || s->calling)
+        return false;
+    for (unsigned i = 0; i < w->after_count; i++)
+        if (!sim_point_done(w->after[i]))
+            return false;
+    return true;
+}
+
+/** The stream whose head is to run next, or NULL. */
+static sim_stream *choose(void) {
+    sim_stream *chosen = NULL;
+    bool by_chance = sim_seed() != 0;
+    uint64_t ready = 0;
+    for (sim_stream *s = sim_streams(); s; s = s->next) {
+        if (!is_ready(s))
+            continue;
+        ready++;
+        if (!chosen ||
+            (by_chance ? sim_random() % ready == 0 : s->head->order < chosen->head->order))
+            chosen = s;
+    }
+    return chosen;
+}
+
+/** The head of `s` ran, with `result`. */
+static void finish(sim_stream *s, CUresult result) {
+    sim_work *w = s->head;
+    sim_context *c = s->object.context;
+    if (result != CUDA_SUCCESS && c->error == CUDA_SUCCESS)
+        c->error = result;
+    s->head = w->next;
+    if (!s->head)
+        s->tail = NULL;
+    s->done = w->number;
+    if (w->end)
+        w->end(w);
+    free(w->after);
+    free(w);
+    pthread_cond_broadcast(&q.changed);
+}
+
+/** Run the head of `s`; what was queued after an error does not run any more. */
+static void run(sim_stream *s) {
+    sim_work *w = s->head;
+    CUresult result = CUDA_SUCCESS;
+    bool runs = s->object.context->error == CUDA_SUCCESS;
+    if (w->function && runs) {
+        s->calling = true;
+        pthread_cond_signal(&q.calls);
+        return;
+    }
+    if (w->run && runs) {
+        sim_unlock();
+        result = w->run(w);
+        sim_lock();
+    }
+    finish(s, result);
+}
+
+/** Under a seed, let work pile up at times, so that there is something to choose from. */
+static void dawdle(void) {
+    uint64_t chance = sim_random();
+    if (chance % 8 != 1)
+        return;
+    sim_unlock();
+    usleep((useconds_t) (chance >> 8 & 127));
+    sim_lock();
+}
+
+static void *worker(void *unused) {
+    (void) unused;
+    sim_lock();
+    for (;;) {
+        dawdle();
+        sim_stream *s = choose();
+        if (s)
+            run(s);
+        else
+            pthread_cond_wait(&q.work, &q.lock);
+    }
+    return NULL;
+}
+
+/** The host function that may run and was queued first. */
+static sim_stream *first_call(void) {
+    sim_stream *first = NULL;
+    for (sim_stream *s = sim_streams(); s; s = s->next)
+        if (s->calling && (!first || s->head->order < first->head->order))
+            first = s;
+    return first;
+}
+
+static void *caller(void *unused) {
+    (void) unused;
+    sim_set_calling(true);
+    sim_lock();
+    for (;;) {
+        sim_stream *s = first_call();
+        if (!s) {
+            pthread_cond_wait(&q.calls, &q.lock);
+            continue;
+        }
+        sim_work *w = s->head;
+        sim_unlock();
+        w->function(w->argument);
+        sim_lock();
+        s->calling = false;
+        finish(s, CUDA_SUCCESS);
+        pthread_cond_signal(&q.work);
+    }
+    return NULL;
+}
+
+CUresult sim_queue_start(void) {
+    pthread_t threads[2];
+    sigset_t all, old;
+    sigfillset(&all); /* the client's signals go to the client's threads */
+    static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        sigdelset(&all, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    bool good = pthread_create(&threads[0], NULL, worker, NULL) == 0;
+    if (good)
+        pthread_detach(threads[0]);
+    good = good && pthread_create(&threads[1], NULL, caller, NULL) == 0;
+    if (good)
+        pthread_detach(threads[1]);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return good ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}

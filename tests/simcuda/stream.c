@@ -1,0 +1,159 @@
+/* stream.c: streams.  Layer: tests. */
+#include "state.h"
+#include <stdatomic.h>
+
+static sim_stream *all;
+
+sim_stream *sim_streams(void) {
+    return all;
+}
+
+sim_stream *sim_stream_create(sim_context *c, sim_stream_kind kind) {
+    sim_stream *s = sim_object_create(SIM_STREAM, sizeof *s, c);
+    s->kind = kind;
+    s->object.implicit = kind == SIM_LEGACY || kind == SIM_PER_THREAD;
+    s->next = all;
+    all = s;
+    return s;
+}
+
+/** The default stream of the calling thread in context `c`. */
+static sim_stream *per_thread(sim_context *c) {
+    static _Atomic uint64_t threads;
+    static __thread uint64_t thread;
+    if (!thread)
+        thread = ++threads;
+    for (sim_stream *s = all; s; s = s->next)
+        if (s->object.context == c && s->kind == SIM_PER_THREAD && s->thread == thread)
+            return s;
+    sim_stream *s = sim_stream_create(c, SIM_PER_THREAD);
+    s->thread = thread;
+    return s;
+}
+
+/** As sim_stream_find(), of any context. */
+static sim_stream *find_anywhere(CUstream handle) {
+    if (handle == CU_STREAM_LEGACY)
+        return sim_current()->legacy;
+    if (handle == CU_STREAM_PER_THREAD)
+        return per_thread(sim_current());
+    return sim_object_find(handle, SIM_STREAM);
+}
+
+sim_stream *sim_stream_find(CUstream handle) {
+    bool is_default = handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+    return is_default ? find_anywhere(handle) : sim_object_here(handle, SIM_STREAM);
+}
+
+CUresult sim_cuStreamCreate(CUstream *stream, unsigned flags) {
+    return sim_cuStreamCreateWithPriority(stream, flags, 0);
+}
+
+CUresult sim_cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priority) {
+    if (!stream || flags > CU_STREAM_NON_BLOCKING)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = sim_stream_create(
+        sim_current(), flags & CU_STREAM_NON_BLOCKING ? SIM_NON_BLOCKING : SIM_BLOCKING);
+    s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    *stream = sim_object_handle(s);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamDestroy_v2(CUstream stream) {
+    if ((uintptr_t) stream <= (uintptr_t) CU_STREAM_PER_THREAD) {
+        sim_fault("a default stream is destroyed");
+        return CUDA_ERROR_INVALID_HANDLE;
+    }
+    sim_stream *s = sim_object_here(stream, SIM_STREAM);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    sim_object_end(s); /* what is queued on it goes on */
+    return CUDA_SUCCESS;
+}
+
+/** Where the work stands for which a synchronisation with `s` waits: on the legacy stream, that of
+ *  the blocking streams, too. */
+static sim_point end_for_host(sim_stream *s) {
+    if (s->kind != SIM_LEGACY)
+        return sim_stream_end(s);
+    return sim_submit(sim_work_create(sizeof(sim_work), "cuStreamSynchronize", NULL), s);
+}
+
+CUresult sim_cuStreamSynchronize(CUstream stream) {
+    sim_stream *s = sim_stream_find(stream);
+    return s ? sim_point_wait(end_for_host(s), sim_current()) : CUDA_ERROR_INVALID_HANDLE;
+}
+
+CUresult sim_cuStreamQuery(CUstream stream) {
+    sim_stream *s = sim_stream_find(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (s->kind != SIM_LEGACY)
+        return sim_point_done(sim_stream_end(s)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    for (sim_stream *t = all; t; t = t->next)
+        if (t->object.context == s->object.context && t->kind != SIM_NON_BLOCKING && t->head)
+            return CUDA_ERROR_NOT_READY;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamGetCtx(CUstream stream, CUcontext *context) {
+    if (!context)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = find_anywhere(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *context = sim_object_handle(s->object.context);
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamGetFlags(CUstream stream, unsigned *flags) {
+    if (!flags)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = find_anywhere(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *flags = s->kind == SIM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamGetPriority(CUstream stream, int *priority) {
+    if (!priority)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = find_anywhere(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *priority = s->priority;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamGetId(CUstream stream, unsigned long long *id) {
+    if (!id)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = find_anywhere(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    *id = s->object.number;
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuStreamIsCapturing(CUstream stream, int *status) {
+    if (!status)
+        return CUDA_ERROR_INVALID_VALUE;
+    if (!sim_stream_find(stream))
+        return CUDA_ERROR_INVALID_HANDLE;
+    *status = 0; /* CU_STREAM_CAPTURE_STATUS_NONE: there is no capture */
+    return CUDA_SUCCESS;
+}
+
+CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument) {
+    if (!function)
+        return CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = sim_stream_find(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    sim_work *w = sim_work_create(sizeof *w, "cuLaunchHostFunc", NULL);
+    w->function = function;
+    w->argument = argument;
+    sim_submit(w, s);
+    return CUDA_SUCCESS;
+}
