@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -115,12 +114,5 @@ static inline void jitc_cond_wait(pthread_cond_t *c, jitc_mutex *m) REQUIRES(m) 
 }
 
 /** pthread_create with all signals blocked: handlers are the program's and run in its threads. */
-static inline bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    bool started = pthread_create(thread, NULL, function, context) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
+bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context);
 #endif
