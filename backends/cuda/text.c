@@ -1,2 +1,378 @@
-/* text.c.  Layer: cuda. */
+/* text.c: a program as CUDA C.  Layer: cuda.  May include: core, ir.
+ *
+ *   const u32 t = ...; const u32 first = t * 4u;       the thread and its first lane
+ *   if (first >= n) return;
+ *   const f32 v1 = ...;                                literals and uniform values
+ *   union f32x4 r0; r0.all = LD(...);                  vectors of the inputs
+ *   for (u32 j = 0; j < 4; ++j) {                      one lane, unrolled
+ *       const f32 v0 = r0.e[j];
+ *       const f32 v2 = v0 * v1;
+ *       r3.e[j] = v2;
+ *   }
+ *   ST(..., r3.all);                                   vectors of the outputs
+ *
+ * With one lane a thread, loads and stores stand among the operations instead. What is scattered
+ * waits in arrays until all lanes are computed, so that the loads of gathers overlap. Without a
+ * tail to mind, the last vector is read and written whole: our arrays are padded. */
 #include "cuda/text.h"
+#include "cuda/expression.h"
+#include "cuda/prelude.h"
+#include <stdlib.h>
+
+enum {
+    ACCESS_BYTES = 16,    /* that a thread reads or writes at once */
+    INDEXED_ELEMENTS = 4, /* at most, where a program gathers */
+    UNROLLED_WORK = 1200  /* at most, of all lanes of a thread: compile time grows with it */
+};
+
+typedef struct kernel {
+    jitc_cuda_writer w;
+    const jitc_program *p;
+    jitc_cuda_layout layout;
+    const char *index; /* type of lane numbers: u32 or u64 */
+    bool tail, wide;
+    bool numbered; /* lanes need their number */
+} kernel;
+
+static jit_dtype type_of(const jitc_inst *i) {
+    return (jit_dtype) i->type;
+}
+static bool is_vector(const jitc_inst *i) {
+    return i->op == JITC_OP_store || (i->op == JITC_OP_data && !(i->flags & JITC_INST_SCALAR));
+}
+/** Computed once, before the lanes? */
+static bool is_early(const jitc_inst *i) {
+    switch (i->op) {
+        case JITC_OP_literal: return true;
+        case JITC_OP_data: return i->flags & JITC_INST_SCALAR;
+        case JITC_OP_counter:
+        case JITC_OP_store:
+        case JITC_OP_scatter: return false;
+        default: return i->flags & JITC_INST_UNIFORM;
+    }
+}
+static bool is_silent(const jitc_inst *i) {
+    return i->op == JITC_OP_masked || i->op == JITC_OP_buffer;
+}
+
+/* Layout. */
+
+/** Work of one lane, in additions. */
+static uint32_t work_of(const jitc_inst *i) {
+    if (is_early(i) || is_silent(i))
+        return 0;
+    if (jitc_ops[i->op].props & JITC_INEXACT)
+        return 20;
+    return i->op == JITC_OP_div || i->op == JITC_OP_mod ? 8 : 1;
+}
+
+jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes) {
+    uint64_t work = 0;
+    uint32_t widest = 0, limit = ACCESS_BYTES;
+    for (uint32_t n = 0; n < p->head.count; ++n) {
+        const jitc_inst *i = &p->inst[n];
+        work += work_of(i);
+        if (is_vector(i) && jitc_dtypes[i->type].bytes > widest)
+            widest = jitc_dtypes[i->type].bytes;
+        if (i->op == JITC_OP_gather && !is_early(i) && limit > INDEXED_ELEMENTS)
+            limit = INDEXED_ELEMENTS;
+        if (i->op == JITC_OP_scatter) /* neighbouring threads may well write neighbours */
+            limit = 1;
+    }
+    uint32_t elements = widest ? ACCESS_BYTES / widest : 1;
+    if (elements > limit)
+        elements = limit;
+    while (elements > 1 && elements * work > UNROLLED_WORK)
+        elements /= 2;
+    return (jitc_cuda_layout) {elements, 8 * ((uint64_t) p->head.params + 1) > most_bytes};
+}
+
+/* Vectors of the inputs and outputs. */
+
+/** The type that `elements` elements of type t are read as. */
+static const char *vector_type(const kernel *k, jit_dtype t) {
+    switch (k->layout.elements * jitc_dtypes[t].bytes) {
+        case 2: return "u16";
+        case 4: return "u32";
+        case 8: return "uint2";
+        default: return "uint4";
+    }
+}
+
+static void put_unions(kernel *k) {
+    bool seen[JITC_DTYPE_COUNT] = {false};
+    for (uint32_t n = 0; n < k->p->head.count; ++n) {
+        const jitc_inst *i = &k->p->inst[n];
+        jit_dtype t = i->type == JIT_f16 || i->type == JIT_bf16 ? JIT_u16
+                      : i->type == JIT_bool                     ? JIT_u8
+                                                                : type_of(i);
+        if (!is_vector(i) || seen[t])
+            continue;
+        seen[t] = true;
+        const char *name = jitc_cuda_memory_type(t);
+        jitc_cuda_putf(&k->w, "union %sx%u { %s all; %s e[%u]; };\n", name, k->layout.elements,
+                       vector_type(k, t), name, k->layout.elements);
+    }
+}
+
+/** The parameter that points to the elements. */
+static uint32_t pointer_of(const jitc_inst *i) {
+    return i->op == JITC_OP_store ? i->b : i->a;
+}
+
+static void put_for_each_lane(kernel *k) {
+    jitc_cuda_putf(&k->w, "    #pragma unroll\n    for (u32 j = 0; j < %u; ++j)",
+                   k->layout.elements);
+}
+
+/** May the vector of i be accessed whole? */
+static void put_if_whole(kernel *k, const jitc_inst *i) {
+    uint32_t bytes = k->layout.elements * jitc_dtypes[i->type].bytes;
+    jitc_cuda_putf(&k->w, "    if (whole && (W(%u) & %u) == 0) ", pointer_of(i), bytes - 1);
+}
+
+static void put_vector_load(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    const char *name = jitc_cuda_memory_type(type_of(i));
+    jitc_cuda_putf(&k->w, "    union %sx%u %r;\n", name, k->layout.elements, n);
+    if (k->tail)
+        put_if_whole(k, i);
+    jitc_cuda_putf(&k->w, "    %r.all = LD((const %s *) W(%u) + t);\n", n,
+                   vector_type(k, type_of(i)), i->a);
+    if (!k->tail)
+        return;
+    jitc_cuda_put_text(&k->w, "    else {\n");
+    put_for_each_lane(k);
+    jitc_cuda_putf(&k->w, " %r.e[j] = first + j < n ? LD((const %s *) W(%u) + first + j) : 0;\n", n,
+                   name, i->a);
+    jitc_cuda_put_text(&k->w, "    }\n");
+}
+
+static void put_vector_store(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    if (k->tail)
+        put_if_whole(k, i);
+    jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + t, %r.all);\n", vector_type(k, type_of(i)), i->b,
+                   n);
+    if (!k->tail)
+        return;
+    jitc_cuda_put_text(&k->w, "    else {\n");
+    put_for_each_lane(k);
+    jitc_cuda_putf(&k->w, " if (first + j < n) ST((%s *) W(%u) + first + j, %r.e[j]);\n",
+                   jitc_cuda_memory_type(type_of(i)), i->b, n);
+    jitc_cuda_put_text(&k->w, "    }\n");
+}
+
+static void put_vector_loads(kernel *k) {
+    if (k->tail)
+        jitc_cuda_putf(&k->w, "    const bool whole = n - first >= %u;\n", k->layout.elements);
+    for (uint32_t n = 0; n < k->p->head.count; ++n) {
+        const jitc_inst *i = &k->p->inst[n];
+        if (i->op == JITC_OP_data && is_vector(i))
+            put_vector_load(k, n);
+        else if (i->op == JITC_OP_store)
+            jitc_cuda_putf(&k->w, "    union %sx%u %r;\n", jitc_cuda_memory_type(type_of(i)),
+                           k->layout.elements, n);
+    }
+}
+
+static void put_vector_stores(kernel *k) {
+    for (uint32_t n = 0; n < k->p->head.count; ++n)
+        if (k->p->inst[n].op == JITC_OP_store)
+            put_vector_store(k, n);
+}
+
+/* Accesses by index. */
+
+/** An access of instruction `inst` to `buffer`, at the value `index`, under the value `mask`. */
+typedef struct indexed {
+    uint32_t inst, buffer, index, mask;
+    bool masked, wide, early;
+} indexed;
+
+static indexed access_of(const kernel *k, uint32_t inst, uint32_t buffer, uint32_t index) {
+    const jitc_inst *all = k->p->inst, *at = &all[index];
+    indexed a = {.inst = inst, .buffer = buffer, .index = index, .early = is_early(&all[inst])};
+    if (at->op == JITC_OP_masked) {
+        a.masked = true;
+        a.index = at->a;
+        a.mask = at->b;
+    }
+    /* 32 bits are enough unless the array or the index's type is larger. */
+    a.wide = k->wide || jitc_dtypes[all[a.index].type].bits == 64;
+    return a;
+}
+
+static const char *index_type(const indexed *a) {
+    return a->wide ? "u64" : "u32";
+}
+
+/** Define k<inst>: is the access to be made? Indices are compared as unsigned, so that negative
+ * ones are out of range too. */
+static void put_check(kernel *k, const indexed *a) {
+    const jitc_inst *buffer = &k->p->inst[a->buffer];
+    bool report = k->p->head.flags & JITC_PROGRAM_BOUNDS;
+    bool in_lanes = !a->early && (report || k->p->inst[a->inst].op == JITC_OP_scatter);
+    jitc_cuda_putf(&k->w, "    const bool %b = true", a->inst);
+    if (a->masked)
+        jitc_cuda_putf(&k->w, " && %v", a->mask);
+    if (in_lanes && (k->layout.elements > 1))
+        jitc_cuda_put_text(&k->w, " && i < n");
+    jitc_cuda_putf(&k->w, ";\n    const bool %k = %b && (%s) %v < (%s) W(%u);\n", a->inst, a->inst,
+                   index_type(a), a->index, index_type(a), buffer->a + 1);
+    if (report)
+        jitc_cuda_putf(&k->w, "    if (%b && !%k) report_bounds(W(%u), %u, (u64) %v, W(%u));\n",
+                       a->inst, a->inst, k->p->head.report, a->inst + 1, a->index, buffer->a + 1);
+}
+
+/** The element of the access as a pointer. */
+static void put_element(kernel *k, const indexed *a, const char *qualifier) {
+    const jitc_inst *buffer = &k->p->inst[a->buffer];
+    jitc_cuda_putf(&k->w, "(%s%s *) W(%u) + (%s) %v", qualifier,
+                   jitc_cuda_memory_type(type_of(buffer)), buffer->a, index_type(a), a->index);
+}
+
+static void put_gather(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    indexed a = access_of(k, n, i->a, i->b);
+    put_check(k, &a);
+    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD(", jitc_cuda_type(type_of(i)), n, n);
+    put_element(k, &a, "const ");
+    jitc_cuda_put_text(&k->w, i->type == JIT_bool ? ") != 0 : 0;\n" : ") : 0;\n");
+}
+
+static void put_scatter(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    indexed a = access_of(k, n, i->a, i->c);
+    put_check(k, &a);
+    jitc_cuda_putf(&k->w, "    if (%k) ST(", n);
+    put_element(k, &a, "");
+    jitc_cuda_putf(&k->w, ", %v);\n", i->b);
+}
+
+/* Instructions. */
+
+static void put_data(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    const char *as_bool = i->type == JIT_bool ? " != 0" : "";
+    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(type_of(i)), n);
+    if (is_vector(i) && k->layout.elements > 1)
+        jitc_cuda_putf(&k->w, "%r.e[j]%s;\n", n, as_bool);
+    else
+        jitc_cuda_putf(&k->w, "LD((const %s *) W(%u)%s)%s;\n", jitc_cuda_memory_type(type_of(i)),
+                       i->a, is_vector(i) ? " + i" : "", as_bool);
+}
+
+static void put_store(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    if (k->layout.elements > 1)
+        jitc_cuda_putf(&k->w, "    %r.e[j] = %v;\n", n, i->a);
+    else
+        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + i, %v);\n", jitc_cuda_memory_type(type_of(i)),
+                       i->b, i->a);
+}
+
+static void put_value(kernel *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
+    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(type_of(i)), n);
+    if (i->op == JITC_OP_literal)
+        jitc_cuda_put_literal(&k->w, i);
+    else if (i->op == JITC_OP_counter)
+        jitc_cuda_put_char(&k->w, 'i');
+    else
+        jitc_cuda_put_operation(&k->w, k->p, i);
+    jitc_cuda_put_text(&k->w, ";\n");
+}
+
+static void put_instruction(kernel *k, uint32_t n) {
+    switch (k->p->inst[n].op) {
+        case JITC_OP_masked:
+        case JITC_OP_buffer: break;
+        case JITC_OP_data: put_data(k, n); break;
+        case JITC_OP_store: put_store(k, n); break;
+        case JITC_OP_gather: put_gather(k, n); break;
+        case JITC_OP_scatter: put_scatter(k, n); break;
+        default: put_value(k, n); break;
+    }
+}
+
+static void put_instructions(kernel *k, bool early) {
+    for (uint32_t n = 0; n < k->p->head.count; ++n)
+        if (is_early(&k->p->inst[n]) == early)
+            put_instruction(k, n);
+}
+
+/* The whole. */
+
+static void put_head(kernel *k) {
+    if (k->layout.elements > 1)
+        put_unions(k);
+    if (k->layout.in_memory)
+        jitc_cuda_put_text(&k->w,
+                           "#define W(number) LD(word + (number))\n"
+                           "KERNEL void " JITC_CUDA_ENTRY "(u64 lanes, const u64 *word) {\n");
+    else
+        jitc_cuda_putf(&k->w,
+                       "struct parameters { u64 n; u64 word[%u]; };\n"
+                       "#define W(number) P.word[number]\n"
+                       "KERNEL void " JITC_CUDA_ENTRY "(const struct parameters P) {\n",
+                       k->p->head.params ? k->p->head.params : 1);
+    jitc_cuda_putf(&k->w, "    const %s n = (%s) %s;\n", k->index, k->index,
+                   k->layout.in_memory ? "lanes" : "P.n");
+}
+
+static void put_lanes(kernel *k) {
+    bool several = k->layout.elements > 1;
+    const char *name = several ? "t" : "i";
+    jitc_cuda_putf(&k->w, "    const %s %s = (%s) blockIdx.x * blockDim.x + threadIdx.x;\n",
+                   k->index, name, k->index);
+    if (several)
+        jitc_cuda_putf(&k->w, "    const %s first = t * %u;\n", k->index, k->layout.elements);
+    jitc_cuda_putf(&k->w, "    if (%s >= n) return;\n", several ? "first" : name);
+}
+
+static void put_body(kernel *k) {
+    put_head(k);
+    put_lanes(k);
+    put_instructions(k, true);
+    if (k->layout.elements > 1) {
+        put_vector_loads(k);
+        put_for_each_lane(k);
+        jitc_cuda_put_text(&k->w, " {\n");
+        if (k->numbered)
+            jitc_cuda_putf(&k->w, "    const %s i = first + j;\n", k->index);
+        put_instructions(k, false);
+        jitc_cuda_put_text(&k->w, "    }\n");
+        put_vector_stores(k);
+    } else {
+        put_instructions(k, false);
+    }
+    jitc_cuda_put_text(&k->w, "}\n");
+}
+
+static bool needs_numbers(const jitc_program *p) {
+    for (uint32_t n = 0; n < p->head.count; ++n) {
+        uint8_t op = p->inst[n].op;
+        if (op == JITC_OP_counter || op == JITC_OP_gather || op == JITC_OP_scatter)
+            return true;
+    }
+    return false;
+}
+
+jit_status jitc_cuda_text(const jitc_program *p, jitc_cuda_layout layout, char **out) {
+    bool wide = p->head.flags & JITC_PROGRAM_WIDE;
+    kernel k = {.p = p,
+                .layout = layout,
+                .index = wide ? "u64" : "u32",
+                .tail = p->head.flags & JITC_PROGRAM_TAIL,
+                .wide = wide,
+                .numbered = needs_numbers(p)};
+    jitc_cuda_writer whole = {0};
+    put_body(&k);
+    jitc_cuda_put_prelude(&whole, k.w.data, k.w.size);
+    jitc_cuda_put(&whole, k.w.data, k.w.size);
+    if (k.w.status != JIT_OK)
+        whole.status = k.w.status;
+    free(k.w.data);
+    return jitc_cuda_writer_take(&whole, out);
+}
