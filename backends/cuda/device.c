@@ -60,43 +60,6 @@ jit_status jitc_cuda_device_get(jitc_backend *base, int ordinal, jitc_cuda_devic
     return status;
 }
 
-/* ---- The context ---- */
-
-/* The stack of contexts is the thread's. Mostly the context is current already: another library
- * that computes on the device has made it so, and then nothing has to be changed. */
-static CUresult push(const jitc_cuda_device *d, bool *pushed) {
-    const jitc_cuda *c = &d->backend->cuda;
-    CUcontext current = NULL;
-    *pushed = false;
-    CUresult result = c->CtxGetCurrent(&current);
-    if (result != CUDA_SUCCESS || current == d->context)
-        return result;
-    result = c->CtxPushCurrent(d->context);
-    *pushed = result == CUDA_SUCCESS;
-    return result;
-}
-
-jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed) {
-    *pushed = false;
-    if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_failure */
-        return jitc_error_raise(&d->failure);
-    CUresult result = push(d, pushed);
-    if (__builtin_expect(result != CUDA_SUCCESS, 0))
-        return jitc_cuda_device_check(d, result, JITC_CU_CtxPushCurrent);
-    return JIT_OK;
-}
-
-bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed) {
-    *pushed = false;
-    return !jitc_load_acquire(&d->lost) && push(d, pushed) == CUDA_SUCCESS;
-}
-
-void jitc_cuda_leave(jitc_cuda_device *d, bool pushed) {
-    CUcontext popped;
-    if (pushed)
-        d->backend->cuda.CtxPopCurrent(&popped);
-}
-
 /* ---- Failure ---- */
 
 bool jitc_cuda_is_final(CUresult result) {
@@ -153,4 +116,50 @@ jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cud
         return jitc_cuda_check(&d->backend->cuda, result, f);
     jitc_cuda_device_fail(d, result, f, "");
     return jitc_error_raise(&d->failure);
+}
+
+/* ---- The context ---- */
+
+/* The stack of contexts is the thread's. Mostly the context is current already: another library
+ * that computes on the device has made it so, and then nothing has to be changed. */
+static CUresult push(const jitc_cuda_device *d, bool *pushed, jitc_cuda_function *f) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUcontext current = NULL;
+    *pushed = false;
+    *f = JITC_CU_CtxGetCurrent;
+    CUresult result = c->CtxGetCurrent(&current);
+    if (result != CUDA_SUCCESS || current == d->context)
+        return result;
+    *f = JITC_CU_CtxPushCurrent;
+    result = c->CtxPushCurrent(d->context);
+    *pushed = result == CUDA_SUCCESS;
+    return result;
+}
+
+jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed) {
+    jitc_cuda_function f;
+    *pushed = false;
+    if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_failure_locked */
+        return jitc_error_raise(&d->failure);
+    CUresult result = push(d, pushed, &f);
+    return jitc_cuda_device_check(d, result, f);
+}
+
+bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed) {
+    jitc_cuda_function f;
+    *pushed = false;
+    if (jitc_load_acquire(&d->lost)) /* pairs with note_failure_locked */
+        return false;
+    CUresult result = push(d, pushed, &f);
+    if (result != CUDA_SUCCESS && !jitc_cuda_is_final(result))
+        result = push(d, pushed, &f); /* once more: what cannot be ended now is never ended */
+    if (result != CUDA_SUCCESS && jitc_cuda_is_final(result))
+        jitc_cuda_device_fail(d, result, f, "");
+    return result == CUDA_SUCCESS;
+}
+
+void jitc_cuda_leave(jitc_cuda_device *d, bool pushed) {
+    CUcontext popped;
+    if (pushed)
+        d->backend->cuda.CtxPopCurrent(&popped);
 }

@@ -52,8 +52,7 @@ static jit_status find_functions(void *library, const char *path, jitc_cuda *c) 
 }
 
 static jit_status check_version(jitc_cuda *c) {
-    if (c->DriverGetVersion(&c->version) != CUDA_SUCCESS)
-        c->version = 0;
+    TRY(CU(c, DriverGetVersion, &c->version));
     if (c->version >= OLDEST_VERSION)
         return JIT_OK;
     return jitc_fail(JIT_UNAVAILABLE,

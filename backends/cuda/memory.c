@@ -30,10 +30,12 @@ static CUdeviceptr address(const void *pointer) {
 static jit_status fail_full(jitc_cuda_device *d, size_t bytes) {
     size_t unused = 0, total = 0;
     if (d->backend->cuda.MemGetInfo(&unused, &total) != CUDA_SUCCESS)
-        return jitc_fail(JIT_OUT_OF_MEMORY, "cuda: no memory for %zu bytes on device %d", bytes,
+        return jitc_fail(JIT_OUT_OF_MEMORY,
+                         "cuda: cuMemAlloc: no memory for %zu bytes on device %d", bytes,
                          d->ordinal);
     return jitc_fail(JIT_OUT_OF_MEMORY,
-                     "cuda: no memory for %zu bytes on device %d: of its %zu bytes %zu are free",
+                     "cuda: cuMemAlloc: no memory for %zu bytes on device %d: of its %zu bytes "
+                     "%zu are free",
                      bytes, d->ordinal, total, unused);
 }
 
