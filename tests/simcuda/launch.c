@@ -49,20 +49,11 @@ static CUresult read_extra(const sim_kernel *k, void **extra, sim_launch *l) {
 }
 
 /** The values that `params` points to, now. */
-static void read_params(void **params, const size_t *sizes, size_t count, char *out) {
-    size_t offset = 0;
-    for (size_t i = 0; i < count; i++) {
-        offset = sim_argument_offset(offset, sizes[i]);
-        memcpy(out + offset, params[i], sizes[i]);
-        offset += sizes[i];
-    }
-}
-
-static size_t bytes_of_arguments(const size_t *sizes, size_t count) {
-    size_t offset = 0;
+static void read_params(void **params, const sim_function *f, char *out) {
+    const size_t *sizes, *offsets = sim_function_offsets(f);
+    size_t count = sim_function_arguments(f, &sizes);
     for (size_t i = 0; i < count; i++)
-        offset = sim_argument_offset(offset, sizes[i]) + sizes[i];
-    return offset;
+        memcpy(out + offsets[i], params[i], sizes[i]);
 }
 
 static CUresult read_arguments(const CUDA_KERNEL_NODE_PARAMS *p, sim_call *c) {
@@ -70,7 +61,8 @@ static CUresult read_arguments(const CUDA_KERNEL_NODE_PARAMS *p, sim_call *c) {
     sim_launch *l = &c->launch;
     size_t count = sim_function_arguments(l->function, &sizes);
     size_t most = sim_version() >= SINCE_LARGE ? LARGE_ARGUMENTS : SMALL_ARGUMENTS;
-    l->argument_bytes = bytes_of_arguments(sizes, count);
+    l->argument_bytes =
+        count > 0 ? sim_function_offsets(l->function)[count - 1] + sizes[count - 1] : 0;
     if (l->argument_bytes > most || (p->kernelParams && p->extra) ||
         (count > 0 && !p->kernelParams && !p->extra))
         return CUDA_ERROR_INVALID_VALUE;
@@ -79,7 +71,7 @@ static CUresult read_arguments(const CUDA_KERNEL_NODE_PARAMS *p, sim_call *c) {
     if (p->extra)
         result = read_extra(c->kernel, p->extra, l);
     else if (count > 0)
-        read_params(p->kernelParams, sizes, count, l->arguments);
+        read_params(p->kernelParams, l->function, l->arguments);
     if (result != CUDA_SUCCESS)
         sim_call_finish(c);
     return result;

@@ -63,24 +63,17 @@ sim_code *sim_code_from_image(const void *image, int capability, int *result);
 sim_function *sim_code_function(sim_code *c, const char *name);
 /** Sizes in bytes of its arguments; how many (the driver copies so much of kernelParams). */
 size_t sim_function_arguments(const sim_function *f, const size_t **sizes);
+/** Where each of them lies in the parameter buffer, by C's rules. */
+const size_t *sim_function_offsets(const sim_function *f);
 /** Registers and static shared memory that it is said to use. */
 unsigned sim_function_registers(const sim_function *f);
 size_t sim_function_shared(const sim_function *f);
-
-/** Where an argument of `size` bytes lies that follows `offset` bytes of others: at a multiple of
- *  the largest power of two, up to 16, that divides its size. */
-static inline size_t sim_argument_offset(size_t offset, size_t size) {
-    size_t align = size & (~size + 1);
-    align = align > 16 ? 16 : align;
-    return (offset + align - 1) & ~(align - 1);
-}
 
 typedef struct sim_launch {
     sim_function *function;
     unsigned grid[3], block[3];
     size_t shared;   /* dynamic shared memory */
-    void *arguments; /* laid out like a kernel's parameter buffer, by sim_argument_offset(); owned
-                         by the launch */
+    void *arguments; /* the kernel's parameter buffer; owned by the launch */
     size_t argument_bytes;
     int device;
 } sim_launch;
