@@ -4,7 +4,7 @@
 set -eu
 
 packages="gcc g++ cmake ninja-build pkg-config python3 git llvm-19-dev libxxhash-dev libsleef3
-    libcriterion-dev libmpfr-dev libpng-dev clang-format-19"
+    libcriterion-dev libmpfr-dev libpng-dev libtcc-dev clang-format-19"
 if [ "${1-}" = all ]; then
     packages="$packages clang-14 clang-19 libclang-rt-14-dev libclang-rt-19-dev llvm-14-dev llvm-16-dev doxygen"
 fi
