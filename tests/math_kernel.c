@@ -141,3 +141,12 @@ void math_kernel_run(const math_kernel *k, const void *a, const void *b, void *r
     memcpy(&f, &k->code.entry, sizeof f);
     f(a, b, r, n);
 }
+
+static bool run(const void *context, const void *a, const void *b, void *r, size_t n) {
+    math_kernel_run(context, a, b, r, n);
+    return true;
+}
+
+math_function math_kernel_function(const math_kernel *k) {
+    return (math_function) {k->spec.op, k->spec.type, run, k};
+}

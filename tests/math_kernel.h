@@ -1,6 +1,7 @@
 /* math_kernel.h: one math function as machine code, for measuring its error and its time. */
 #ifndef JITC_TESTS_MATH_KERNEL_H
 #define JITC_TESTS_MATH_KERNEL_H
+#include "math_measure.h"
 #include "llvm/emit.h"
 #include "llvm/loader.h"
 #include "llvm/symbols.h"
@@ -29,4 +30,6 @@ void math_kernel_finish(math_kernel *k);
 /** r[i] = f(a[i], b[i]) for n elements, a multiple of 64; b is read for functions of two arguments.
  */
 void math_kernel_run(const math_kernel *k, const void *a, const void *b, void *r, size_t n);
+/** For math_measure(). Good as long as the kernel. */
+math_function math_kernel_function(const math_kernel *k);
 #endif

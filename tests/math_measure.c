@@ -1,15 +1,30 @@
-/* math_measure.c: the error of a compiled math function. */
+/* math_measure.c: the error of a math function.
+ *
+ * The work is cut into numbered tasks of one call of the function each: edges first, then the bit
+ * patterns, then random arguments, whose seed is the task's number, so that the arguments do not
+ * depend on the number of threads. */
 #include "math_measure.h"
 #include "reference.h"
 #include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 4096 };
+/** Arguments and results of one thread, of either type, and what it has found. */
+typedef struct worker {
+    struct job *job;
+    void *a, *b, *r;
+    math_error worst;
+} worker;
 
-/** Arguments and results, of either type. */
-typedef struct chunk {
-    _Alignas(64) double a[CHUNK], b[CHUNK], r[CHUNK];
-} chunk;
+typedef struct job {
+    const math_function *f;
+    math_effort effort;
+    size_t edge_tasks, pattern_tasks, tasks;
+    _Atomic size_t next;
+} job;
 
 double math_to_double(jit_dtype type, uint64_t bits) {
     double d;
@@ -50,7 +65,8 @@ static double wide_f32(jitc_op op, double a, double b) {
     case JITC_OP_##name: return name(a, b);
         TWO_ARGUMENTS(X)
 #undef X
-        default: return 0;
+        case JITC_OP_rsqrt: return 1 / sqrt(a);
+        default: return NAN;
     }
 }
 
@@ -64,7 +80,8 @@ static long double wide_f64(jitc_op op, long double a, long double b) {
     case JITC_OP_##name: return name##l(a, b);
         TWO_ARGUMENTS(X)
 #undef X
-        default: return 0;
+        case JITC_OP_rsqrt: return 1 / sqrtl(a);
+        default: return (long double) NAN;
     }
 }
 
@@ -78,8 +95,8 @@ static double estimate(jit_dtype type, double got, long double want) {
     return (double) (fabsl((long double) got - want) / ldexpl(1, exponent - precision));
 }
 
-static void judge(math_error *e, const math_spec *s, const void *a, const void *b, const void *r,
-                  size_t n) {
+static void judge(math_error *e, const math_function *s, const void *a, const void *b,
+                  const void *r, size_t n) {
     bool two = jitc_ops[s->op].arity == 2;
     for (size_t i = 0; i < n; i++) {
         uint64_t in[3] = {load_bits(s->type, a, i), two ? load_bits(s->type, b, i) : 0, 0};
@@ -97,7 +114,7 @@ static void judge(math_error *e, const math_spec *s, const void *a, const void *
         double exact = reference_error(s->op, s->type, in, got);
         e->above += exact > 1;
         if (exact > e->ulp)
-            *e = (math_error) {exact, {in[0], in[1]}, e->above};
+            *e = (math_error) {exact, {in[0], in[1]}, e->above, e->failed};
     }
 }
 
@@ -221,12 +238,12 @@ static double anything(jit_dtype type, uint64_t *seed) {
 }
 
 /** A special argument or a neighbour of one, near or not so near. */
-static double about_edge(const math_spec *s, uint64_t *seed) {
+static double about_edge(const math_function *s, uint64_t *seed) {
     double at = edge(s->type, next(seed) % (2 * (uint64_t) EDGES));
     return at + at * ldexp(unit(seed), -(int) (next(seed) % 53));
 }
 
-static void random_pair(const math_spec *s, uint64_t *seed, size_t i, double *a, double *b) {
+static void random_pair(const math_function *s, uint64_t *seed, size_t i, double *a, double *b) {
     double reach = s->type == JIT_f64 ? 745 : 104;
     switch (i % 6) {
         case 0: /* pow over its whole range */
@@ -254,7 +271,7 @@ static void random_pair(const math_spec *s, uint64_t *seed, size_t i, double *a,
     }
 }
 
-static double random_one(const math_spec *s, uint64_t *seed, size_t i) {
+static double random_one(const math_function *s, uint64_t *seed, size_t i) {
     switch (i % 7) {
         case 6: return about_edge(s, seed);
         case 0: return anything(s->type, seed);
@@ -266,7 +283,7 @@ static double random_one(const math_spec *s, uint64_t *seed, size_t i) {
     }
 }
 
-static void fill_random(const math_spec *s, uint64_t *seed, void *a, void *b, size_t n) {
+static void fill_random(const math_function *s, uint64_t *seed, void *a, void *b, size_t n) {
     for (size_t i = 0; i < n; i++) {
         double x = 0, y = 0;
         if (jitc_ops[s->op].arity == 2)
@@ -278,22 +295,15 @@ static void fill_random(const math_spec *s, uint64_t *seed, void *a, void *b, si
     }
 }
 
-static void measure(const math_kernel *k, chunk *c, math_error *e) {
-    math_kernel_run(k, c->a, c->b, c->r, CHUNK);
-    judge(e, &k->spec, c->a, c->b, c->r, CHUNK);
+static uint64_t patterns_of(const job *j) {
+    return ((uint64_t) 1 << 32) / j->effort.stride;
 }
 
-/** Every `stride`-th bit pattern of f32. */
-static void measure_patterns(const math_kernel *k, uint64_t stride, chunk *c, math_error *e) {
-    float *a = (void *) c->a;
-    size_t n = 0;
-    for (uint64_t bits = 0; bits < (uint64_t) 1 << 32; bits += stride) {
-        uint32_t low = (uint32_t) bits;
-        memcpy(&a[n++], &low, sizeof low);
-        if (n == CHUNK) {
-            measure(k, c, e);
-            n = 0;
-        }
+/** Bit patterns of f32 from number `first` on; behind the last one it begins anew. */
+static void fill_patterns(const job *j, size_t first, float *a) {
+    for (size_t i = 0; i < j->effort.chunk; i++) {
+        uint32_t low = (uint32_t) ((first + i) % patterns_of(j) * j->effort.stride);
+        memcpy(&a[i], &low, sizeof low);
     }
 }
 
@@ -302,32 +312,114 @@ static void copy_element(jit_dtype type, void *to, size_t i, const void *from, s
     memcpy((char *) to + i * bytes, (const char *) from + k * bytes, bytes);
 }
 
-/** All edges, in all pairs. */
-static void measure_edges(const math_kernel *k, chunk *c, math_error *e) {
-    double edges[256];
-    jit_dtype type = k->spec.type;
-    size_t count = fill_edges(type, edges, 256), n = 0;
-    size_t pairs = jitc_ops[k->spec.op].arity == 2 ? count * count : count;
-    for (size_t i = 0; i < pairs; i++) {
-        copy_element(type, c->a, n, edges, i % count);
-        copy_element(type, c->b, n, edges, i / count);
-        if (++n == CHUNK || i + 1 == pairs) {
-            measure(k, c, e);
-            n = 0;
-        }
+enum { MOST_EDGES = 2 * EDGES };
+
+static size_t combinations(const math_function *f) {
+    size_t edges = MOST_EDGES;
+    return jitc_ops[f->op].arity == 2 ? edges * edges : edges;
+}
+
+/** All edges, in all pairs, from number `first` on. */
+static void fill_edge_pairs(const job *j, size_t first, void *a, void *b) {
+    double edges[MOST_EDGES];
+    jit_dtype type = j->f->type;
+    size_t count = fill_edges(type, edges, MOST_EDGES);
+    for (size_t i = 0; i < j->effort.chunk; i++) {
+        size_t pair = (first + i) % combinations(j->f);
+        copy_element(type, a, i, edges, pair % count);
+        copy_element(type, b, i, edges, pair / count);
     }
 }
 
-math_error math_measure(const math_kernel *k, uint64_t stride, size_t random) {
-    static chunk c;
-    math_error e = {0};
-    uint64_t seed = 88172645463325252;
-    measure_edges(k, &c, &e);
-    if (k->spec.type == JIT_f32 && jitc_ops[k->spec.op].arity == 1)
-        measure_patterns(k, stride, &c, &e);
-    for (size_t i = 0; i < random; i += CHUNK) {
-        fill_random(&k->spec, &seed, c.a, c.b, CHUNK);
-        measure(k, &c, &e);
+static size_t least(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/** How many of the arguments are new: the rest fills the chunk. */
+static size_t fill_task(const job *j, size_t task, worker *w) {
+    size_t chunk = j->effort.chunk, first = task * chunk;
+    if (task < j->edge_tasks) {
+        fill_edge_pairs(j, first, w->a, w->b);
+        return least(chunk, combinations(j->f) - first);
     }
-    return e;
+    first -= j->edge_tasks * chunk;
+    if (first < j->pattern_tasks * chunk) {
+        fill_patterns(j, first, w->a);
+        return least(chunk, (size_t) patterns_of(j) - first);
+    }
+    uint64_t seed = 88172645463325252 + task * 0x9e3779b97f4a7c15;
+    next(&seed); /* neighbouring seeds begin alike */
+    fill_random(j->f, &seed, w->a, w->b, chunk);
+    return chunk;
+}
+
+static void *run_worker(void *context) {
+    worker *w = context;
+    job *j = w->job;
+    for (size_t task; (task = atomic_fetch_add(&j->next, 1)) < j->tasks && !w->worst.failed;) {
+        size_t count = fill_task(j, task, w);
+        if (j->f->run(j->f->context, w->a, w->b, w->r, j->effort.chunk))
+            judge(&w->worst, j->f, w->a, w->b, w->r, count);
+        else
+            w->worst.failed = true;
+    }
+    return NULL;
+}
+
+static bool worker_init(worker *w, job *j) {
+    size_t bytes = j->effort.chunk * sizeof(double);
+    *w = (worker) {.job = j,
+                   .a = aligned_alloc(64, bytes),
+                   .b = aligned_alloc(64, bytes),
+                   .r = aligned_alloc(64, bytes)};
+    if (!w->a || !w->b || !w->r)
+        return false;
+    memset(w->b, 0, bytes); /* not read, but copied, for functions of one argument */
+    return true;
+}
+
+static void worker_finish(worker *w, math_error *sum) {
+    size_t above = sum->above + w->worst.above;
+    bool failed = sum->failed || w->worst.failed;
+    if (w->worst.ulp > sum->ulp)
+        *sum = w->worst;
+    sum->above = above;
+    sum->failed = failed;
+    free(w->a);
+    free(w->b);
+    free(w->r);
+}
+
+static size_t tasks_of(uint64_t elements, size_t chunk) {
+    return (size_t) ((elements + chunk - 1) / chunk);
+}
+
+math_error math_measure(const math_function *f, const math_effort *effort) {
+    enum { MOST_THREADS = 64 };
+    worker workers[MOST_THREADS];
+    pthread_t threads[MOST_THREADS];
+    math_error sum = {0};
+    job j = {.f = f, .effort = *effort};
+    bool patterns = f->type == JIT_f32 && jitc_ops[f->op].arity == 1;
+    j.edge_tasks = tasks_of(combinations(f), effort->chunk);
+    j.pattern_tasks = patterns ? tasks_of(patterns_of(&j), effort->chunk) : 0;
+    j.tasks = j.edge_tasks + j.pattern_tasks + tasks_of(effort->random, effort->chunk);
+    int wanted = effort->threads < MOST_THREADS ? effort->threads : MOST_THREADS, started = 0;
+    for (int t = 0; t < wanted; t++)
+        workers[t].worst.failed = !worker_init(&workers[t], &j);
+    while (started < wanted - 1 &&
+           !pthread_create(&threads[started], NULL, run_worker, &workers[started + 1]))
+        started++;
+    run_worker(&workers[0]);
+    for (int t = 0; t < started; t++)
+        pthread_join(threads[t], NULL);
+    for (int t = 0; t < wanted; t++)
+        worker_finish(&workers[t], &sum);
+    return sum;
+}
+
+void math_print_where(const math_function *f, const math_error *e) {
+    printf("%.9g", math_to_double(f->type, e->at[0]));
+    if (jitc_ops[f->op].arity == 2)
+        printf(", %.9g", math_to_double(f->type, e->at[1]));
 }

@@ -7,7 +7,7 @@
  *
  * Arguments before that: -l FILE the LLVM library, -f NAME only that function, -s without SLEEF,
  * -b only the best instruction set of the machine, at level 0. */
-#include "math_measure.h"
+#include "math_kernel.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +20,7 @@ typedef struct options {
     const char *library, *only;
     bool substitutes, best;
     uint64_t stride;
+    int threads;
 } options;
 
 typedef struct session {
@@ -79,10 +80,14 @@ static jit_status build(session *s, const math_spec *spec, math_kernel *k) {
     return status;
 }
 
-static void print_where(const math_spec *s, const math_error *e) {
-    printf("%.9g", math_to_double(s->type, e->at[0]));
-    if (jitc_ops[s->op].arity == 2)
-        printf(", %.9g", math_to_double(s->type, e->at[1]));
+static math_error measure(const session *s, const math_kernel *k) {
+    math_function f = math_kernel_function(k);
+    return math_measure(&f, &(math_effort) {s->o.stride, RANDOM, CHUNK, s->o.threads});
+}
+
+static void print_where(const math_kernel *k, const math_error *e) {
+    math_function f = math_kernel_function(k);
+    math_print_where(&f, e);
 }
 
 /** The time of another library's function; a dash if there is none. */
@@ -103,7 +108,7 @@ static void print_other(session *s, const math_spec *ours, const char *format, c
         printf(" – |");
         return;
     }
-    math_error e = math_measure(&k, s->o.stride, RANDOM);
+    math_error e = measure(s, &k);
     printf(e.ulp < 100 ? " %.2f / %.2f |" : " %.2f / wrong |", measure_time(s, &k), e.ulp);
     math_kernel_finish(&k);
 }
@@ -113,10 +118,10 @@ static void print_row(session *s, jitc_op op, jit_dtype type) {
     math_kernel k;
     if (build(s, &spec, &k) != JIT_OK)
         return;
-    math_error e = math_measure(&k, s->o.stride, RANDOM);
+    math_error e = measure(s, &k);
     printf("| %s | %s | %s | %.3f | ", jitc_ops[op].name, jitc_dtypes[type].name,
            jitc_math_describe(op, type, JITC_ISA_V4), e.ulp);
-    print_where(&spec, &e);
+    print_where(&k, &e);
     printf(" | %.2f |", measure_time(s, &k));
     math_kernel_finish(&k);
     print_other(s, &spec, "Sleef_%s%c%u_u%savx512f", type == JIT_f64 ? 'd' : 'f');
@@ -134,11 +139,11 @@ static void check(session *s, jitc_op op, jit_dtype type) {
             math_kernel k;
             if (build(s, &spec, &k) != JIT_OK)
                 continue;
-            math_error e = math_measure(&k, s->o.stride, RANDOM);
+            math_error e = measure(s, &k);
             printf("%-6s %s v%d O%d  %-24s %7.2f ns  %.4g ULP at ", jitc_ops[op].name,
                    jitc_dtypes[type].name, isa + 1, level, jitc_math_describe(op, type, isa),
                    measure_time(s, &k), e.ulp);
-            print_where(&spec, &e);
+            print_where(&k, &e);
             printf("%s\n", e.ulp > 1 ? "  ABOVE 1" : "");
             fflush(stdout);
             math_kernel_finish(&k);
@@ -157,6 +162,7 @@ int main(int argc, char **argv) {
     static session s;
     static jitc_llvm_library library;
     s.o.stride = 20011;
+    s.o.threads = (int) sysconf(_SC_NPROCESSORS_ONLN);
     for (int c; (c = getopt(argc, argv, "l:f:sb")) != -1;) {
         if (c == 'l')
             s.o.library = optarg;
