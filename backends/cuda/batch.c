@@ -4,6 +4,7 @@
  * and arguments and to launch it takes a third of a microsecond a kernel, and launching kernels one
  * by one ten times as much. Making such a graph takes as long as 30 launches, so it is made when a
  * length comes for the second time, and kept. */
+#include "core/log.h"
 #include "cuda/module.h"
 #include "cuda/stream.h"
 #include <stdio.h>
@@ -60,7 +61,7 @@ static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const u
     jit_status status = append_locked(s, p, words);
     if (status == JIT_OK) {
         *number = jitc_load_relaxed(&s->last) + 1;
-        jitc_store_release(&s->last, *number); /* pairs with is_idle_locked in module.c */
+        jitc_store_release(&s->last, *number); /* pairs with is_idle in module.c */
         if (s->batch.count >= MOST_KERNELS || s->batch.word_count >= MOST_WORDS)
             status = jitc_cuda_flush_locked(s);
     }
@@ -136,16 +137,16 @@ static void fill_node(const jitc_cuda_batch *b, const jitc_cuda_pending *p, argu
                                       .extra = a->extra};
 }
 
-static bool set_chain(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
-                      const jitc_cuda_pending *p) {
+static CUresult set_chain(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
+                          const jitc_cuda_pending *p) {
     CUDA_KERNEL_NODE_PARAMS node;
     arguments a;
-    for (unsigned i = 0; i < chain->length; ++i) {
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < chain->length && result == CUDA_SUCCESS; ++i) {
         fill_node(b, &p[i], &a, &node);
-        if (c->GraphExecKernelNodeSetParams(chain->exec, chain->node[i], &node) != CUDA_SUCCESS)
-            return false;
+        result = c->GraphExecKernelNodeSetParams(chain->exec, chain->node[i], &node);
     }
-    return true;
+    return result;
 }
 
 static void destroy_chain(const jitc_cuda *c, jitc_cuda_chain *chain) {
@@ -158,34 +159,35 @@ static void destroy_chain(const jitc_cuda *c, jitc_cuda_chain *chain) {
     free(chain);
 }
 
-static bool add_nodes(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
-                      const jitc_cuda_pending *p) {
+static CUresult add_nodes(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
+                          const jitc_cuda_pending *p) {
     CUDA_KERNEL_NODE_PARAMS node;
     arguments a;
-    for (unsigned i = 0; i < chain->length; ++i) {
+    CUresult result = CUDA_SUCCESS;
+    for (unsigned i = 0; i < chain->length && result == CUDA_SUCCESS; ++i) {
         fill_node(b, &p[i], &a, &node);
-        if (c->GraphAddKernelNode(&chain->node[i], chain->graph, i ? &chain->node[i - 1] : NULL,
-                                  i != 0, &node) != CUDA_SUCCESS)
-            return false;
+        result = c->GraphAddKernelNode(&chain->node[i], chain->graph,
+                                       i ? &chain->node[i - 1] : NULL, i != 0, &node);
     }
-    return true;
+    return result;
 }
 
-/* NULL if the driver does not want to. */
-static jitc_cuda_chain *create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
-                                     const jitc_cuda_pending *p, unsigned length) {
+static CUresult create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
+                             const jitc_cuda_pending *p, unsigned length, jitc_cuda_chain **out) {
     jitc_cuda_chain *chain = calloc(1, sizeof *chain);
     if (!chain)
-        return NULL;
+        return CUDA_ERROR_OUT_OF_MEMORY;
     chain->length = length;
-    if (c->GraphCreate(&chain->graph, 0) != CUDA_SUCCESS)
-        chain->graph = NULL;
-    if (chain->graph && add_nodes(c, b, chain, p) &&
-        c->GraphInstantiate(&chain->exec, chain->graph, 0) == CUDA_SUCCESS)
-        return chain;
-    chain->exec = NULL;
-    destroy_chain(c, chain);
-    return NULL;
+    CUresult result = c->GraphCreate(&chain->graph, 0);
+    if (result == CUDA_SUCCESS)
+        result = add_nodes(c, b, chain, p);
+    if (result == CUDA_SUCCESS)
+        result = c->GraphInstantiate(&chain->exec, chain->graph, 0);
+    if (result == CUDA_SUCCESS)
+        *out = chain;
+    else
+        destroy_chain(c, chain);
+    return result;
 }
 
 /* The slot of the chain of that length, or the one to be used for it. */
@@ -201,14 +203,18 @@ static jitc_cuda_chain **find_slot(jitc_cuda_batch *b, unsigned length) {
     return best;
 }
 
-/* A chain that launches these kernels; NULL if there is none. */
-static jitc_cuda_chain *prepare_chain(const jitc_cuda *c, jitc_cuda_batch *b,
-                                      const jitc_cuda_pending *p, unsigned length) {
+/* A chain that launches these kernels. */
+static CUresult prepare_chain(const jitc_cuda *c, jitc_cuda_batch *b, const jitc_cuda_pending *p,
+                              unsigned length, jitc_cuda_chain **out) {
     jitc_cuda_chain **slot = find_slot(b, length);
+    *out = *slot;
     if (*slot && (*slot)->length == length)
-        return set_chain(c, b, *slot, p) ? *slot : NULL;
+        return set_chain(c, b, *slot, p);
     destroy_chain(c, *slot); /* it is freed when it does not run any more */
-    return *slot = create_chain(c, b, p, length);
+    *slot = NULL;
+    CUresult result = create_chain(c, b, p, length, slot);
+    *out = *slot;
+    return result;
 }
 
 /* False, and nothing was launched, if it has to be done one by one. */
@@ -216,16 +222,20 @@ static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
     REQUIRES(&s->mutex) {
     const jitc_cuda *c = &s->device->backend->cuda;
     jitc_cuda_batch *b = &s->batch;
+    jitc_cuda_chain *chain;
     uint64_t bit = (uint64_t) 1 << (n - 1), seen = b->seen;
     b->seen |= bit;
     if (!s->device->backend->graphs || b->no_graphs || n < 2 || !(seen & bit))
         return false;
-    jitc_cuda_chain *chain = prepare_chain(c, b, p, n);
-    if (chain && c->GraphLaunch(chain->exec, s->stream) == CUDA_SUCCESS) {
+    CUresult result = prepare_chain(c, b, p, n, &chain);
+    if (result == CUDA_SUCCESS)
+        result = c->GraphLaunch(chain->exec, s->stream);
+    if (result == CUDA_SUCCESS) {
         chain->used = ++b->launches;
         return true;
     }
     b->no_graphs = true; /* it would not work the next time either */
+    b->why = result;
     return false;
 }
 
@@ -239,19 +249,38 @@ static jit_status submit_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
     return JIT_OK;
 }
 
+static void drop_batch_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
+    s->batch.count = s->batch.word_count = 0;
+    s->submitted = jitc_load_relaxed(&s->last);
+}
+
 jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {
     jitc_cuda_batch *b = &s->batch;
     if (!b->count)
         return JIT_OK;
+    if (jitc_load_acquire(&s->device->failed)) { /* pairs with note_failure_locked */
+        drop_batch_locked(s);
+        return jitc_error_raise(&s->device->failure);
+    }
     s->instructions = b->kernels[b->count - 1].instructions;
     s->lanes = b->kernels[b->count - 1].lanes;
     jit_status status = submit_locked(s);
-    b->count = b->word_count = 0;
-    s->submitted = jitc_load_relaxed(&s->last);
+    drop_batch_locked(s);
     /* Other streams may come to wait for what this evaluation did, but not for the next one. */
     if (status == JIT_OK && jitc_load_relaxed(&s->device->stream_count) > 1)
         jitc_cuda_mark_locked(s);
     return status;
+}
+
+void jitc_cuda_tell_graphs(jitc_cuda_stream *s) {
+    const char *name = NULL;
+    jitc_mutex_lock(&s->mutex);
+    CUresult why = s->batch.why;
+    s->batch.why = CUDA_SUCCESS;
+    jitc_mutex_unlock(&s->mutex);
+    if (why != CUDA_SUCCESS && s->device->backend->cuda.GetErrorName(why, &name) == CUDA_SUCCESS)
+        jitc_log(JITC_LOG_WARN, "cuda: kernels are launched one by one: graphs do not work: %s",
+                 name);
 }
 
 void jitc_cuda_batch_finish(const jitc_cuda *c, jitc_cuda_batch *b) {

@@ -141,43 +141,33 @@ jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code) {
 
 /* ---- Unloading ---- */
 
-void jitc_cuda_kernel_destroy(jitc_cuda_kernel *k) {
-    if (!k)
-        return;
-    jitc_cuda_device *d = k->device;
+/* Put code in front of what is retired. */
+static void retire(jitc_cuda_device *d, jitc_cuda_code *list) {
+    jitc_cuda_code *last = list;
+    while (last->next)
+        last = last->next;
     jitc_mutex_lock(&d->lock);
-    for (jitc_cuda_code *l = jitc_load_relaxed(&k->code), *next; l; l = next) {
-        next = l->next;
-        l->next = d->retired;
-        d->retired = l;
-    }
+    last->next = d->retired;
+    d->retired = list;
     jitc_store_release(&d->has_retired, true); /* pairs with jitc_cuda_unload_retired */
     jitc_mutex_unlock(&d->lock);
+}
+
+void jitc_cuda_kernel_destroy(jitc_cuda_kernel *k) {
+    retire(k->device, jitc_load_relaxed(&k->code));
     free(k);
 }
 
-static bool is_idle_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
-    for (jitc_cuda_stream *s = d->streams; s; s = s->next)
-        /* pairs with the stores of stream.c and batch.c */
-        if (jitc_load_acquire(&s->finished) < jitc_load_acquire(&s->last))
+/* Streams are only added, in front, while others look. */
+static bool is_idle(jitc_cuda_stream *s) {
+    for (; s; s = s->next)
+        if (!jitc_cuda_reached(s, jitc_load_acquire(&s->last))) /* pairs with who queues */
             return false;
     return true;
 }
 
-void jitc_cuda_unload_retired(jitc_cuda_device *d) {
+static void unload(jitc_cuda_device *d, jitc_cuda_code *list) {
     bool pushed;
-    jitc_cuda_code *list = NULL;
-    if (!jitc_load_acquire(&d->has_retired)) /* pairs with jitc_cuda_kernel_destroy */
-        return;
-    jitc_mutex_lock(&d->lock);
-    if (is_idle_locked(d)) {
-        list = d->retired;
-        d->retired = NULL;
-        jitc_store_relaxed(&d->has_retired, false);
-    }
-    jitc_mutex_unlock(&d->lock);
-    if (!list)
-        return;
     bool there = jitc_cuda_enter_failed(d, &pushed);
     for (jitc_cuda_code *next; list; list = next) {
         next = list->next;
@@ -186,4 +176,21 @@ void jitc_cuda_unload_retired(jitc_cuda_device *d) {
         free(list);
     }
     jitc_cuda_leave(d, pushed);
+}
+
+void jitc_cuda_unload_retired(jitc_cuda_device *d) {
+    if (!jitc_load_acquire(&d->has_retired)) /* pairs with retire */
+        return;
+    jitc_mutex_lock(&d->lock);
+    jitc_cuda_code *list = d->retired;
+    jitc_cuda_stream *streams = d->streams;
+    d->retired = NULL;
+    jitc_store_relaxed(&d->has_retired, false);
+    jitc_mutex_unlock(&d->lock);
+    if (!list) /* another thread was first */
+        return;
+    if (is_idle(streams))
+        unload(d, list);
+    else
+        retire(d, list);
 }

@@ -32,7 +32,7 @@ static inline jitc_cuda_kernel *jitc_cuda_kernel_of(jitc_kernel *k) {
 jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, const jitc_blob *code,
                                  jitc_cuda_kernel **out);
 jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code);
-/** Retires its code. */
+/** Retires its code. `k` is not NULL. */
 void jitc_cuda_kernel_destroy(jitc_cuda_kernel *k);
 /** Unload what is retired, if the device is idle. */
 void jitc_cuda_unload_retired(jitc_cuda_device *d);

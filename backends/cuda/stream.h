@@ -51,7 +51,8 @@ typedef struct jitc_cuda_batch {
     jitc_cuda_chain *chains[JITC_CUDA_CHAINS];
     uint64_t seen; /* bit i: a chain of i + 1 kernels was wanted before */
     uint64_t launches;
-    bool no_graphs; /* they did not work */
+    bool no_graphs; /* they did not work: why, until it has been told */
+    CUresult why;
 } jitc_cuda_batch;
 
 /** Memory that is used in stream order: again once the work that used it last is done. */
@@ -101,6 +102,8 @@ uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
 void jitc_cuda_mark_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
 /** Hand what is held back to the driver. */
 jit_status jitc_cuda_flush(jitc_cuda_stream *s);
+/** Log, once, that graphs do not work. Under no lock. */
+void jitc_cuda_tell_graphs(jitc_cuda_stream *s);
 /** Has the device done number n? Never waits. */
 bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n);
 /** Wait until it has. The device may be a failed one: then for what still runs. */
