@@ -72,8 +72,14 @@ static bool has_room(jitc_cuda_stream *s, jitc_cuda_chunk *c, size_t bytes) {
 }
 
 static jit_status create_chunk(jitc_cuda_stream *s, jitc_cuda_chunk *c) {
-    TRY(jitc_cuda_device_check(s->device, cuda_of(s)->MemHostAlloc(&c->pointer, CHUNK, 0),
-                               JITC_CU_MemHostAlloc));
+    CUresult result = cuda_of(s)->MemHostAlloc(&c->pointer, CHUNK, 0);
+    if (result != CUDA_SUCCESS)
+        c->pointer = NULL;
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return jitc_fail(JIT_OUT_OF_MEMORY,
+                         "cuda: cuMemHostAlloc: no memory for %d bytes of pinned host memory",
+                         CHUNK);
+    TRY(jitc_cuda_device_check(s->device, result, JITC_CU_MemHostAlloc));
     c->size = CHUNK;
     return JIT_OK;
 }
