@@ -45,7 +45,8 @@ static struct {
     uint64_t count; /* of devices; 0 until cuInit() */
     int file;
     uint32_t numbers;
-    sim_allocation *live; /* list */
+    sim_allocation *live; /* list, by `next` */
+    sim_allocation *last; /* list, by `before` */
 } m;
 
 /* ---- look-up, without the lock ---- */
@@ -227,6 +228,8 @@ CUresult sim_memory_create(sim_context *c, size_t bytes, bool pinned, sim_alloca
     a->used += rounded(bytes);
     block->next = m.live;
     m.live = block;
+    block->before = m.last;
+    m.last = block;
     *out = block;
     return CUDA_SUCCESS;
 }

@@ -165,7 +165,8 @@ typedef struct sim_allocation {
     bool pinned;        /* host memory */
     uint32_t number;
     sim_context *context;
-    struct sim_allocation *next;
+    struct sim_allocation *next;   /* that is alive */
+    struct sim_allocation *before; /* dead or alive: they are never freed */
 } sim_allocation;
 
 CUresult sim_memory_start(int devices);
