@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MIN_ROUNDS = 7, WARM_UP_NS = 200000000 };
+enum { MIN_ROUNDS = 7 };
 
 static double clock_ns(clockid_t clock) {
     struct timespec t;
@@ -38,15 +38,19 @@ static double cpu_of_other_threads(void) {
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-void bench_settle(void) {
+static void settle(double most_ns) {
     const struct timespec pause = {.tv_nsec = 10000000}; /* running threads are counted at ticks */
-    double limit = bench_now() + 10e9;
+    double limit = bench_now() + most_ns;
     double before, used;
     do {
         before = cpu_of_other_threads();
         nanosleep(&pause, NULL);
         used = cpu_of_other_threads() - before;
     } while (used > 50e3 && bench_now() < limit);
+}
+
+void bench_settle(void) {
+    settle(10e9);
 }
 
 double bench_resident(void) {
@@ -62,6 +66,15 @@ double bench_resident(void) {
 
 bench_row bench_row_make(bench_unit unit, bench_goal goal, const char *format, ...) {
     bench_row row = {.unit = unit, .goal = goal};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(row.name, sizeof row.name, format, arguments);
+    va_end(arguments);
+    return row;
+}
+
+bench_row bench_row_rate(double bytes, double goal, const char *format, ...) {
+    bench_row row = {.unit = BENCH_RATE, .goal = {goal, NULL}, .bytes = bytes};
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(row.name, sizeof row.name, format, arguments);
@@ -92,13 +105,13 @@ static bench_quantiles quantiles_of(const double *values, size_t n) {
 
 /* One sample of every entry. The order turns with the round, so that no entry always follows the
  * same other one. An entry that failed is not asked again. */
-static void take_round(const bench_row *row, bench_result *results, size_t round) {
+static void take_round(const bench_row *row, bench_result *results, size_t round, double patience) {
     for (size_t i = 0; i < row->count; ++i) {
         size_t k = (i + round) % row->count;
         const bench_entry *entry = &row->entries[k];
         if (!entry->sample || results[k].failed)
             continue;
-        bench_settle();
+        settle(patience);
         double value = entry->sample(entry->context);
         results[k].failed = value < 0;
         results[k].samples[round] = value;
@@ -107,14 +120,14 @@ static void take_round(const bench_row *row, bench_result *results, size_t round
 
 /* Use every entry for a while: what a library improves in the background is done before we measure.
  */
-static void warm_up(const bench_row *row, bench_result *results) {
+static void warm_up(const bench_row *row, bench_result *results, double ns) {
     for (size_t k = 0; k < row->count; ++k) {
         const bench_entry *entry = &row->entries[k];
-        double end = bench_now() + (double) WARM_UP_NS;
+        double end = bench_now() + ns;
         while (entry->sample && !results[k].failed && bench_now() < end)
             results[k].failed = entry->sample(entry->context) < 0;
     }
-    bench_settle();
+    settle(50 * ns);
 }
 
 static void summarise(bench_result *results, size_t count, size_t rounds) {
@@ -143,10 +156,10 @@ void bench_measure(bench *b, const bench_row *row) {
     /* Memory is taken once: a second look would find the first one's pages. */
     size_t rounds = 0, most = row->unit == BENCH_BYTES ? 1 : BENCH_ROUNDS;
     if (most > 1)
-        warm_up(row, results);
+        warm_up(row, results, bench_budget(b) * 1e8);
     double end = bench_now() + bench_budget(b) * 1e9;
     while (rounds < most && (rounds < MIN_ROUNDS || bench_now() < end))
-        take_round(row, results, rounds++);
+        take_round(row, results, rounds++, bench_budget(b) * 5e9);
     summarise(results, row->count, rounds);
     bench_report_row(b, row, results, rounds);
     free(results);

@@ -10,7 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef enum bench_unit { BENCH_NS, BENCH_US, BENCH_MS, BENCH_BYTES } bench_unit;
+/* BENCH_RATE: 10^9 bytes per second; samples are times, as for the others. */
+typedef enum bench_unit { BENCH_NS, BENCH_US, BENCH_MS, BENCH_BYTES, BENCH_RATE } bench_unit;
 
 /* One way to do the work of a row. */
 typedef struct bench_entry {
@@ -21,7 +22,7 @@ typedef struct bench_entry {
 } bench_entry;
 
 /* `factor` times the figure of the entry `of` ("best": of the best other entry; NULL: times one
- * unit). */
+ * unit), at most; a rate: at least. */
 typedef struct bench_goal {
     double factor;
     const char *of;
@@ -33,6 +34,7 @@ typedef struct bench_row {
     char name[64];
     bench_unit unit;
     bench_goal goal; /* factor 0: none */
+    double bytes;    /* BENCH_RATE: what one sample's time moves */
     size_t count;
     bench_entry entries[BENCH_ENTRIES];
 } bench_row;
@@ -55,7 +57,13 @@ int bench_destroy(bench *b);
 /* A row without entries, its name printed from `format`. */
 bench_row bench_row_make(bench_unit unit, bench_goal goal, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+/* A row of rates. `goal`: GB/s, or 0. */
+bench_row bench_row_rate(double bytes, double goal, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void bench_row_add(bench_row *row, const char *who, double (*sample)(void *), void *context);
+
+/* Seconds that the rows from here on may take, unless --budget says so for all of them. */
+void bench_set_budget(bench *b, double seconds);
 
 /* Nanoseconds of a clock that never goes back. */
 double bench_now(void);

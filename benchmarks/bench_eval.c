@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     subject subjects[ENGINES] = {0};
     subjects[0].installed = engine_jitc_open(&subjects[0].engine);
     subjects[1].installed = engine_drjit_open(&subjects[1].engine);
-    python_peer *numpy = python_peer_create("numpy", 1);
+    python_peer *numpy = python_peer_create("peer.py", "numpy", 1);
     start_engines(subjects, 1);
     measure_graphs(b, subjects);
     measure_small_kernels(b, subjects, numpy, 1);

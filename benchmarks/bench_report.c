@@ -16,6 +16,7 @@ struct bench {
     const char *columns[MAX_COLUMNS];
     size_t column_count, rows, notes;
     double budget, load; /* load: of the whole machine, at the start */
+    bool budget_given;
     char *row_text,
         *note_text; /* JSON of the rows and notes so far, written through the two files */
     size_t row_size, note_size;
@@ -26,7 +27,12 @@ struct bench {
 static const struct {
     const char *name;
     double size;
-} units[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"bytes", 1}};
+} units[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"bytes", 1}, {"GB/s", 1}};
+
+/* A sample in the unit of its row. */
+static double figure_of(const bench_row *row, double sample) {
+    return row->unit == BENCH_RATE ? row->bytes / sample : sample / units[row->unit].size;
+}
 
 static bool parse_arguments(bench *b, int argc, char **argv) {
     for (int i = 1; i < argc; i += 2) {
@@ -36,7 +42,7 @@ static bool parse_arguments(bench *b, int argc, char **argv) {
         else if (value && !strcmp(argv[i], "--only"))
             b->only = value;
         else if (value && !strcmp(argv[i], "--budget"))
-            b->budget = strtod(value, NULL);
+            b->budget_given = true, b->budget = strtod(value, NULL);
         else {
             fprintf(stderr, "usage: %s [--json FILE] [--budget SECONDS] [--only TEXT]\n", argv[0]);
             return false;
@@ -77,6 +83,10 @@ bench *bench_create(const char *name, const char *const *who, int argc, char **a
     return b;
 }
 
+void bench_set_budget(bench *b, double seconds) {
+    b->budget = b->budget_given ? b->budget : seconds;
+}
+
 double bench_budget(const bench *b) {
     return b->budget;
 }
@@ -107,7 +117,8 @@ static size_t find_entry(const bench_row *row, const char *who) {
     return k;
 }
 
-/* The entry that the first one is compared with: the one the goal names, else the fastest. */
+/* The entry that the first one is compared with: the one the goal names, else the fastest. A copy
+ * of memory is a limit and no rival. */
 static size_t rival(const bench_row *row, const bench_result *results) {
     if (row->goal.of && strcmp(row->goal.of, "best") != 0) {
         size_t k = find_entry(row, row->goal.of);
@@ -115,7 +126,7 @@ static size_t rival(const bench_row *row, const bench_result *results) {
     }
     size_t best = row->count;
     for (size_t k = 1; k < row->count; ++k)
-        if (usable(&results[k]) &&
+        if (usable(&results[k]) && strcmp(row->entries[k].who, "memcpy") != 0 &&
             (best == row->count || results[k].time.lower < results[best].time.lower))
             best = k;
     return best;
@@ -132,7 +143,7 @@ static void print_cell(const bench_row *row, const bench_result *results, const 
         snprintf(text, sizeof text, "failed");
     else {
         const bench_quantiles *q = &results[k].time;
-        double figure = q->lower / units[row->unit].size;
+        double figure = figure_of(row, q->lower);
         double spread = 50 * (q->upper - q->lower) / q->median;
         snprintf(text, sizeof text, "%.3g +-%.0f%%", figure, spread);
         if (figure >= 1000)
@@ -141,19 +152,26 @@ static void print_cell(const bench_row *row, const bench_result *results, const 
     printf(" %*s |", CELL, text);
 }
 
+/* Absolute goals are in the row's unit; relative ones are ratios of times. */
 static void print_goal(const bench_row *row, const bench_result *results, size_t other) {
     const bench_goal *goal = &row->goal;
+    size_t copy = find_entry(row, "memcpy");
     bool judged = usable(&results[0]) && (!goal->of || other < row->count);
-    if (goal->factor <= 0)
-        printf(" |\n");
-    else {
-        double reached = goal->of ? (judged ? results[other].ratio.median : 0)
-                                  : results[0].time.lower / units[row->unit].size;
-        printf(" <= %g %s%s |\n", goal->factor, goal->of ? goal->of : units[row->unit].name,
-               !judged                   ? ""
-               : reached <= goal->factor ? ", met"
-                                         : ", MISSED");
+    if (goal->factor > 0) {
+        bool rate = row->unit == BENCH_RATE && !goal->of;
+        double reached = !judged    ? 0
+                         : goal->of ? results[other].ratio.median
+                                    : figure_of(row, results[0].time.lower);
+        bool met = rate ? reached >= goal->factor : reached <= goal->factor;
+        printf(" %s %g %s%s", rate ? ">=" : "<=", goal->factor,
+               goal->of ? goal->of : units[row->unit].name,
+               !judged ? ""
+               : met   ? ", met"
+                       : ", MISSED");
     }
+    if (copy < row->count && usable(&results[copy]) && usable(&results[0]))
+        printf(" (%.2f of memcpy)", 1 / results[copy].ratio.median);
+    printf(" |\n");
 }
 
 static void print_line(const bench *b, const bench_row *row, const bench_result *results) {
@@ -171,11 +189,19 @@ static void print_line(const bench *b, const bench_row *row, const bench_result 
     fflush(stdout);
 }
 
-static void write_quantiles(FILE *out, const char *name, const bench_quantiles *q, double size) {
+static void write_quantiles(FILE *out, const char *name, const bench_quantiles *q) {
     fprintf(out,
             "\"%s\": {\"min\": %.6g, \"p25\": %.6g, \"p50\": %.6g, \"p75\": %.6g, \"max\": %.6g}",
-            name, q->least / size, q->lower / size, q->median / size, q->upper / size,
-            q->greatest / size);
+            name, q->least, q->lower, q->median, q->upper, q->greatest);
+}
+
+/* The quantiles of times in the row's unit; a rate's are those of the same samples. */
+static bench_quantiles figures_of(const bench_row *row, const bench_quantiles *q) {
+    return (bench_quantiles) {.least = figure_of(row, q->least),
+                              .lower = figure_of(row, q->lower),
+                              .median = figure_of(row, q->median),
+                              .upper = figure_of(row, q->upper),
+                              .greatest = figure_of(row, q->greatest)};
 }
 
 static void write_entry(FILE *out, const bench_row *row, const bench_result *r, size_t k) {
@@ -185,9 +211,10 @@ static void write_entry(FILE *out, const bench_row *row, const bench_result *r, 
     else if (r->failed)
         fprintf(out, "\"state\": \"failed\"}");
     else {
-        write_quantiles(out, "figure", &r->time, units[row->unit].size);
+        bench_quantiles figures = figures_of(row, &r->time);
+        write_quantiles(out, "figure", &figures);
         fprintf(out, ", ");
-        write_quantiles(out, "ratio", &r->ratio, 1);
+        write_quantiles(out, "ratio", &r->ratio);
         fprintf(out, "}");
     }
 }

@@ -175,8 +175,8 @@ static void measure_with_threads(session *s, int threads) {
         subject *one = &s->subjects[i];
         one->installed = one->installed && one->engine.start(&one->engine, threads);
     }
-    s->numpy = threads == 1 ? python_peer_create("numpy", 1) : NULL;
-    s->torch = python_peer_create("torch", threads);
+    s->numpy = threads == 1 ? python_peer_create("peer.py", "numpy", 1) : NULL;
+    s->torch = python_peer_create("peer.py", "torch", threads);
     measure(s, "saxpy", 26);
     measure(s, "horner", 20);
     measure(s, "horner", 24);

@@ -21,6 +21,7 @@ typedef enum engine_function {
 typedef struct engine engine;
 struct engine {
     const char *name;
+    int backend; /* of jitc: a jit_backend */
     /* Called in measured loops: the library's own functions, without a wrapper. */
     engine_var (*add)(engine_var a, engine_var b);
     engine_var (*sub)(engine_var a, engine_var b);
@@ -47,6 +48,7 @@ struct engine {
 
 /* Fill *e. False: not installed (a reason goes to stderr). */
 bool engine_jitc_open(engine *e);
+bool engine_jitc_cuda_open(engine *e);
 bool engine_drjit_open(engine *e);
 
 /* A chain of `n` additions and multiplications of v by x or y, chosen by `seed`, each releasing the

@@ -10,11 +10,15 @@ static void stop(const engine *e) {
     jit_shutdown();
 }
 
+static jit_backend backend(const engine *e) {
+    return (jit_backend) e->backend;
+}
+
 static bool start(const engine *e, int threads) {
     char text[16];
     stop(e);
     snprintf(text, sizeof text, "%d", threads);
-    if (jit_set_option("num_threads", text) == JIT_OK && jit_init(JIT_LLVM) == JIT_OK)
+    if (jit_set_option("num_threads", text) == JIT_OK && jit_init((unsigned) e->backend) == JIT_OK)
         return true;
     fprintf(stderr, "jitc: %s\n", jit_error());
     return false;
@@ -26,18 +30,15 @@ static engine_var retain(const engine *e, engine_var v) {
 }
 
 static engine_var literal(const engine *e, float value) {
-    (void) e;
-    return jit_f32(JIT_LLVM, value);
+    return jit_f32(backend(e), value);
 }
 
 static engine_var floats(const engine *e, const float *data, size_t size) {
-    (void) e;
-    return jit_from_host(JIT_LLVM, JIT_f32, data, size);
+    return jit_from_host(backend(e), JIT_f32, data, size);
 }
 
 static engine_var indices(const engine *e, const uint32_t *data, size_t size) {
-    (void) e;
-    return jit_from_host(JIT_LLVM, JIT_u32, data, size);
+    return jit_from_host(backend(e), JIT_u32, data, size);
 }
 
 static engine_var gather(const engine *e, engine_var source, engine_var index) {
@@ -83,6 +84,7 @@ static void forget_memory(const engine *e) {
 
 bool engine_jitc_open(engine *e) {
     *e = (engine) {.name = "jitc",
+                   .backend = JIT_LLVM,
                    .add = jit_add,
                    .sub = jit_sub,
                    .mul = jit_mul,
@@ -102,5 +104,11 @@ bool engine_jitc_open(engine *e) {
                    .sync = synchronise,
                    .read = read_floats,
                    .forget_memory = forget_memory};
+    return true;
+}
+
+bool engine_jitc_cuda_open(engine *e) {
+    engine_jitc_open(e);
+    e->backend = JIT_CUDA;
     return true;
 }

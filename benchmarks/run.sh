@@ -1,7 +1,8 @@
 #!/bin/sh
 # Measures this library beside its peers, and writes build/release/benchmarks/<name>.json.
-#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput [--budget SECONDS] [--only TEXT]
-# Peers are optional: sh benchmarks/peers/setup.sh installs them. Run nothing else meanwhile.
+#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|cuda [--budget SECONDS] [--only TEXT]
+# all: those of the CPU. Peers are optional: sh benchmarks/peers/setup.sh installs them; BENCH_PYTHON
+# names another Python that has them, as machines with a GPU do. Run nothing else meanwhile.
 set -eu
 cd "$(dirname "$0")/.."
 names=${1:-all}

@@ -1,4 +1,4 @@
-/* python_peer.c: the parent's side of peer.py.
+/* python_peer.c: the parent's side of peer.py and cuda_peers.py.
  * Layer: benchmarks. May include: nothing of the library. */
 #include "peers/python_peer.h"
 
@@ -13,18 +13,27 @@ struct python_peer {
     FILE *to, *from;
 };
 
-static void run_child(const char *library, int threads, const int to[2], const int from[2]) {
+void python_peer_path(char *text, size_t size) {
+    const char *python = getenv("BENCH_PYTHON"), *venv = getenv("BENCH_PEERS");
+    if (python)
+        snprintf(text, size, "%s", python);
+    else
+        snprintf(text, size, "%s/bin/python", venv ? venv : ".");
+}
+
+static void run_child(const char *name, const char *library, int threads, const int *to,
+                      const int *from) {
     char python[4096], script[4096], count[16];
-    const char *venv = getenv("BENCH_PEERS"), *folder = getenv("BENCH_SOURCE");
-    snprintf(python, sizeof python, "%s/bin/python", venv ? venv : ".");
-    snprintf(script, sizeof script, "%s/peers/peer.py", folder ? folder : "benchmarks");
+    const char *folder = getenv("BENCH_SOURCE");
+    python_peer_path(python, sizeof python);
+    snprintf(script, sizeof script, "%s/peers/%s", folder ? folder : "benchmarks", name);
     snprintf(count, sizeof count, "%d", threads);
     setenv("OMP_NUM_THREADS", count, 1);
     setenv("OPENBLAS_NUM_THREADS", count, 1);
     if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0) {
         close(to[1]);
         close(from[0]);
-        execl(python, python, script, library, count, (char *) NULL);
+        execlp(python, python, script, library, count, (char *) NULL);
     }
     _exit(127);
 }
@@ -35,7 +44,7 @@ static bool says_ready(python_peer *peer) {
            !strcmp(line, "ready\n");
 }
 
-python_peer *python_peer_create(const char *library, int threads) {
+python_peer *python_peer_create(const char *script, const char *library, int threads) {
     int to[2], from[2];
     python_peer *peer = calloc(1, sizeof *peer);
     if (!peer || pipe(to) != 0 || pipe(from) != 0) {
@@ -44,7 +53,7 @@ python_peer *python_peer_create(const char *library, int threads) {
     }
     peer->child = fork();
     if (peer->child == 0)
-        run_child(library, threads, to, from);
+        run_child(script, library, threads, to, from);
     close(to[0]);
     close(from[1]);
     peer->to = fdopen(to[1], "w");

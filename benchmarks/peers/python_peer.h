@@ -9,16 +9,18 @@
 
 typedef struct python_peer python_peer;
 
-/* What sample() is asked for: one piece of work of peer.py, on n elements. */
+/* What sample() is asked for: one piece of work of the script, on n elements. */
 typedef struct python_work {
     python_peer *peer;
     const char *name;
     size_t n;
 } python_work;
 
-/* Start peer.py for a library ("numpy", "torch") with the Python of the virtual environment that
- * BENCH_PEERS names. NULL: not installed. */
-python_peer *python_peer_create(const char *library, int threads);
+/* The Python that peers run on: BENCH_PYTHON, else that of the virtual environment that BENCH_PEERS
+ * names. */
+void python_peer_path(char *text, size_t size);
+/* Start a script of this folder for a library ("numpy", "torch"). NULL: not installed. */
+python_peer *python_peer_create(const char *script, const char *library, int threads);
 void python_peer_destroy(python_peer *peer);
 /* A sample of a python_work: nanoseconds per call, measured in the child. Negative: failed. */
 double python_peer_sample(void *work);
