@@ -1,9 +1,9 @@
 /* math_errors_cuda.c: measures the math functions of the CUDA backend through the public interface;
  * prints the table of docs/math-errors.md.
  *
- * math_errors_cuda [-s STRIDE] [-r RANDOM] [-f NAME] [-t THREADS] [llvm]: f32 in steps of STRIDE bit
- * patterns (default 61; 1: all of them), RANDOM arguments (2^24); only the function NAME; threads of
- * the CPU that judge (all); llvm: the CPU backend, to compare. */
+ * math_errors_cuda [-s STRIDE] [-r RANDOM] [-f NAME] [-t THREADS] [llvm]: f32 in steps of STRIDE
+ * bit patterns (default 61; 1: all of them), RANDOM arguments (2^24); only the function NAME;
+ * threads of the CPU that judge (all); llvm: the CPU backend, to compare. */
 #include "math_measure.h"
 #include "support.h"
 #include <stdio.h>
