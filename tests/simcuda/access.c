@@ -98,8 +98,9 @@ static void *reach_atomic(void *p, unsigned bytes) {
     return reach((uint64_t) (uintptr_t) p, bytes, bytes, SIM_ATOMIC);
 }
 
-#define ATOMIC(f, T, name, updated)                                                                \
-    T sim_##f##_##name(T *p, T v) {                                                                \
+#define ATOMIC(f, T, name, updated) ATOMIC_AS(f, T, T, name, updated)
+#define ATOMIC_AS(f, Result, T, name, updated)                                                     \
+    Result sim_##f##_##name(T *p, T v) {                                                           \
         T *at = reach_atomic(p, sizeof *p), a, next;                                               \
         __atomic_load(at, &a, __ATOMIC_SEQ_CST);                                                   \
         do {                                                                                       \
@@ -109,15 +110,16 @@ static void *reach_atomic(void *p, unsigned bytes) {
         sim_running->progress += memcmp(&a, &next, sizeof a) != 0;                                 \
         return a;                                                                                  \
     }
-#define ATOMIC_32(f, updated)  ATOMIC(f, int, i32, updated) ATOMIC(f, unsigned, u32, updated)
-#define ATOMIC_U64(f, updated) ATOMIC(f, unsigned long long, u64, updated)
-#define COMPARE_AND_SWAP(T, name)                                                                  \
-    T sim_cas_##name(T *p, T expected, T value) {                                                  \
-        T *at = reach_atomic(p, sizeof *p);                                                        \
-        bool done = __atomic_compare_exchange_n(at, &expected, value, false, __ATOMIC_SEQ_CST,     \
+#define ATOMIC_WORD(f, updated) ATOMIC_AS(f, uint64_t, unsigned, u32, updated)
+#define ATOMIC_32(f, updated)   ATOMIC(f, int, i32, updated) ATOMIC_WORD(f, updated)
+#define ATOMIC_U64(f, updated)  ATOMIC(f, unsigned long long, u64, updated)
+#define COMPARE_AND_SWAP(Result, T, Operand, name)                                                 \
+    Result sim_cas_##name(T *p, Operand expected, Operand value) {                                 \
+        T *at = reach_atomic(p, sizeof *p), found = (T) expected;                                  \
+        bool done = __atomic_compare_exchange_n(at, &found, (T) value, false, __ATOMIC_SEQ_CST,    \
                                                 __ATOMIC_SEQ_CST);                                 \
         sim_running->progress += done && expected != value;                                        \
-        return expected;                                                                           \
+        return found;                                                                              \
     }
 /* clang-format off */
 ATOMIC_32(add, a + v)             ATOMIC_U64(add, a + v)
@@ -132,14 +134,16 @@ ATOMIC_32(or, a | v)              ATOMIC_U64(or, a | v)
 ATOMIC_32(xor, a ^ v)             ATOMIC_U64(xor, a ^ v)
 ATOMIC_32(swap, v)                ATOMIC_U64(swap, v)
 ATOMIC(swap, float, f32, v)
-ATOMIC(inc, unsigned, u32, a >= v ? 0 : a + 1)
-ATOMIC(dec, unsigned, u32, a == 0 || a > v ? v : a - 1)
-COMPARE_AND_SWAP(int, i32)
-COMPARE_AND_SWAP(unsigned, u32)
-COMPARE_AND_SWAP(unsigned short, u16)
-COMPARE_AND_SWAP(unsigned long long, u64)
+ATOMIC_WORD(inc, a >= v ? 0 : a + 1)
+ATOMIC_WORD(dec, a == 0 || a > v ? v : a - 1)
+COMPARE_AND_SWAP(int, int, int, i32)
+COMPARE_AND_SWAP(uint64_t, unsigned, unsigned, u32)
+COMPARE_AND_SWAP(uint64_t, unsigned short, unsigned, u16)
+COMPARE_AND_SWAP(unsigned long long, unsigned long long, unsigned long long, u64)
 /* clang-format on */
 #undef ATOMIC
+#undef ATOMIC_AS
+#undef ATOMIC_WORD
 #undef ATOMIC_32
 #undef ATOMIC_U64
 #undef COMPARE_AND_SWAP

@@ -8,5 +8,6 @@
 
 /* Also those of libc and libm, so that the compiler compares the rows with their headers. */
 #define BUILTIN(result, name, parameters, host) result host parameters;
+#define WORD(name, parameters, host)            uint64_t host parameters;
 #include "builtins.def"
 #endif

@@ -4,6 +4,7 @@
 
 #define BUILTIN(result, name, parameters, host)                                                    \
     {#name, #result " " #name #parameters, (void (*)(void)) host},
+#define WORD(name, parameters, host) {#name, "unsigned " #name #parameters, (void (*)(void)) host},
 const sim_builtin sim_builtins[] = {
 #include "builtins.def"
     {NULL, NULL, NULL}};
@@ -38,7 +39,7 @@ int sim_ffsll(long long a) {
     return __builtin_ffsll(a);
 }
 
-unsigned sim_brev(unsigned a) {
+uint64_t sim_brev(unsigned a) {
     unsigned reversed = 0;
     for (int i = 0; i < 32; i++) {
         reversed |= (a >> i & 1) << (31 - i);
@@ -53,7 +54,7 @@ unsigned long long sim_brevll(unsigned long long a) {
 int sim_mulhi(int a, int b) {
     return (int) (((long long) a * b) >> 32);
 }
-unsigned sim_umulhi(unsigned a, unsigned b) {
+uint64_t sim_umulhi(unsigned a, unsigned b) {
     return (unsigned) (((uint64_t) a * b) >> 32);
 }
 long long sim_mul64hi(long long a, long long b) {
@@ -64,7 +65,7 @@ unsigned long long sim_umul64hi(unsigned long long a, unsigned long long b) {
 }
 
 /* Each of the four selectors picks a byte of b:a; its upper bit spreads that byte's sign. */
-unsigned sim_byte_perm(unsigned a, unsigned b, unsigned selectors) {
+uint64_t sim_byte_perm(unsigned a, unsigned b, unsigned selectors) {
     uint64_t bytes = (uint64_t) b << 32 | a;
     unsigned out = 0;
     for (int i = 0; i < 4; i++) {
@@ -78,26 +79,26 @@ unsigned sim_byte_perm(unsigned a, unsigned b, unsigned selectors) {
     return out;
 }
 
-unsigned sim_funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+uint64_t sim_funnelshift_l(unsigned low, unsigned high, unsigned shift) {
     return (unsigned) (((uint64_t) high << 32 | low) << (shift & 31) >> 32);
 }
 
-unsigned sim_funnelshift_r(unsigned low, unsigned high, unsigned shift) {
+uint64_t sim_funnelshift_r(unsigned low, unsigned high, unsigned shift) {
     return (unsigned) (((uint64_t) high << 32 | low) >> (shift & 31));
 }
 
-#define SAME_BITS(To, name, From)                                                                  \
-    To name(From a) {                                                                              \
+#define SAME_BITS(To, Result, name, From)                                                          \
+    Result name(From a) {                                                                          \
         To to;                                                                                     \
         memcpy(&to, &a, sizeof to);                                                                \
         return to;                                                                                 \
     }
-SAME_BITS(int, sim_float_as_int, float)
-SAME_BITS(unsigned, sim_float_as_uint, float)
-SAME_BITS(float, sim_int_as_float, int)
-SAME_BITS(float, sim_uint_as_float, unsigned)
-SAME_BITS(long long, sim_double_as_longlong, double)
-SAME_BITS(double, sim_longlong_as_double, long long)
+SAME_BITS(int, int, sim_float_as_int, float)
+SAME_BITS(unsigned, uint64_t, sim_float_as_uint, float)
+SAME_BITS(float, float, sim_int_as_float, int)
+SAME_BITS(float, float, sim_uint_as_float, unsigned)
+SAME_BITS(long long, long long, sim_double_as_longlong, double)
+SAME_BITS(double, double, sim_longlong_as_double, long long)
 #undef SAME_BITS
 
 /* ---- Conversions ---- */
@@ -108,11 +109,11 @@ SAME_BITS(double, sim_longlong_as_double, long long)
         return a != a ? nan : a >= limit ? most : a <= (From) least ? least : (To) a;              \
     }
 SATURATE(int, sim_float2int_rz, float, 0, INT32_MIN, INT32_MAX, 0x1p31f)
-SATURATE(unsigned, sim_float2uint_rz, float, 0, 0, UINT32_MAX, 0x1p32f)
+SATURATE(uint64_t, sim_float2uint_rz, float, 0, 0, UINT32_MAX, 0x1p32f)
 SATURATE(long long, sim_float2ll_rz, float, INT64_MIN, INT64_MIN, INT64_MAX, 0x1p63f)
 SATURATE(unsigned long long, sim_float2ull_rz, float, 1ull << 63, 0, UINT64_MAX, 0x1p64f)
 SATURATE(int, sim_double2int_rz, double, INT32_MIN, INT32_MIN, INT32_MAX, 0x1p31)
-SATURATE(unsigned, sim_double2uint_rz, double, 1u << 31, 0, UINT32_MAX, 0x1p32)
+SATURATE(uint64_t, sim_double2uint_rz, double, 1u << 31, 0, UINT32_MAX, 0x1p32)
 SATURATE(long long, sim_double2ll_rz, double, INT64_MIN, INT64_MIN, INT64_MAX, 0x1p63)
 SATURATE(unsigned long long, sim_double2ull_rz, double, 1ull << 63, 0, UINT64_MAX, 0x1p64)
 #undef SATURATE

@@ -152,17 +152,19 @@ static char *read_file(const char *path) {
 }
 
 static bool run_gcc(const char *source, const char *object, const char *log) {
+    /* What TinyCC refuses is an error here, too. */
     const char *const arguments[] = {"gcc",
                                      "-O1",
-                                     "-w",
                                      "-shared",
                                      "-fPIC",
                                      "-fno-builtin",
                                      "-ffp-contract=off",
                                      "-fwrapv",
-                                     "-fvisibility=default",
                                      "-fno-strict-aliasing",
                                      "-Werror=implicit-function-declaration",
+                                     "-Werror=incompatible-pointer-types",
+                                     "-Werror=discarded-qualifiers",
+                                     "-Werror=int-conversion",
                                      "-o",
                                      object,
                                      source,

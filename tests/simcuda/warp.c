@@ -179,6 +179,6 @@ unsigned long long sim_warp(int kind, unsigned mask, unsigned long long value, u
 }
 
 /* The lanes that run together with this one: nothing is promised about it but the lane itself. */
-unsigned sim_active_mask(void) {
+uint64_t sim_active_mask(void) {
     return 1u << sim_running->self->thread % LANES;
 }
