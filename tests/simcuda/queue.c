@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static struct {
@@ -16,6 +17,10 @@ static struct {
     pthread_cond_t calls;   /* a host function is to be run */
     pthread_cond_t changed; /* something is done */
     uint64_t order;
+    pthread_t threads[2]; /* worker and caller */
+    bool running;
+    pid_t process;        /* whose threads they are; 0: never started */
+    uintptr_t generation; /* of the threads: those of an earlier one end */
 } q = {.lock = PTHREAD_MUTEX_INITIALIZER,
        .work = PTHREAD_COND_INITIALIZER,
        .calls = PTHREAD_COND_INITIALIZER,
@@ -90,6 +95,8 @@ static void add_implicit_order(sim_work *w, sim_stream *s) {
 }
 
 sim_point sim_submit(sim_work *w, sim_stream *s) {
+    if (!q.running && sim_queue_start() != CUDA_SUCCESS)
+        abort();
     add_implicit_order(w, s);
     w->stream = s;
     w->number = ++s->queued;
@@ -176,10 +183,9 @@ static void dawdle(void) {
     sim_lock();
 }
 
-static void *worker(void *unused) {
-    (void) unused;
+static void *worker(void *generation) {
     sim_lock();
-    for (;;) {
+    while (q.generation == (uintptr_t) generation) {
         dawdle();
         sim_stream *s = choose();
         if (s)
@@ -187,6 +193,7 @@ static void *worker(void *unused) {
         else
             pthread_cond_wait(&q.work, &q.lock);
     }
+    sim_unlock();
     return NULL;
 }
 
@@ -199,11 +206,10 @@ static sim_stream *first_call(void) {
     return first;
 }
 
-static void *caller(void *unused) {
-    (void) unused;
+static void *caller(void *generation) {
     sim_set_calling(true);
     sim_lock();
-    for (;;) {
+    while (q.generation == (uintptr_t) generation) {
         sim_stream *s = first_call();
         if (!s) {
             pthread_cond_wait(&q.calls, &q.lock);
@@ -217,23 +223,59 @@ static void *caller(void *unused) {
         finish(s, CUDA_SUCCESS);
         pthread_cond_signal(&q.work);
     }
+    sim_unlock();
     return NULL;
 }
 
-CUresult sim_queue_start(void) {
+/* ---- threads ---- */
+
+/** Tell those that run to end; not while something is queued. */
+static bool stop_threads(pthread_t *threads) {
+    for (sim_stream *s = sim_streams(); s; s = s->next)
+        if (s->head)
+            return false;
+    bool stops = q.running;
+    memcpy(threads, q.threads, sizeof q.threads);
+    q.generation++;
+    q.running = false;
+    pthread_cond_broadcast(&q.work);
+    pthread_cond_broadcast(&q.calls);
+    return stops;
+}
+
+/* ThreadSanitizer waits a second at the end of a process in which other threads run. Work that is
+ * queued later, by the client's functions for the end, starts them anew. */
+static void at_exit(void) {
     pthread_t threads[2];
+    if (q.process != getpid())
+        return; /* a child without them */
+    sim_lock();
+    bool stops = stop_threads(threads);
+    sim_unlock();
+    for (int i = 0; stops && i < 2; i++)
+        pthread_join(threads[i], NULL);
+}
+
+static bool start_threads(void) {
     sigset_t all, old;
     sigfillset(&all); /* the client's signals go to the client's threads */
     static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
     for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
         sigdelset(&all, faults[i]);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool good = pthread_create(&threads[0], NULL, worker, NULL) == 0;
-    if (good)
-        pthread_detach(threads[0]);
-    good = good && pthread_create(&threads[1], NULL, caller, NULL) == 0;
-    if (good)
-        pthread_detach(threads[1]);
+    void *generation = (void *) q.generation;
+    bool good = pthread_create(&q.threads[0], NULL, worker, generation) == 0 &&
+                pthread_create(&q.threads[1], NULL, caller, generation) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return good ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+    return good;
+}
+
+CUresult sim_queue_start(void) {
+    if (q.running)
+        return CUDA_SUCCESS;
+    q.running = start_threads();
+    if (q.running && !q.process)
+        atexit(at_exit);
+    q.process = getpid();
+    return q.running ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
