@@ -109,6 +109,8 @@ static bool indexes(const jitc_program *p) {
 jit_status jitc_write_end(jitc_writer *m, const jitc_options *o) {
     jitc_program_head *head = &m->program->head;
     size_t bytes = 0;
+    if (!head->count) /* all that it was to compute is computed where it is used */
+        m->group->lanes = 0;
     for (size_t i = 0; i < m->group->outputs; ++i)
         bytes += m->plan->slot[m->group->output[i]].used_bytes;
     if (bytes >= STREAM_BYTES)
