@@ -128,17 +128,17 @@ static void put_for_each_lane(kernel *k) {
 /** May the vector of i be accessed whole? */
 static void put_if_whole(kernel *k, const jitc_inst *i) {
     uint32_t bytes = k->layout.elements * jitc_dtypes[i->type].bytes;
-    jitc_cuda_putf(&k->w, "    if (whole && (W(%u) & %u) == 0) ", pointer_of(i), bytes - 1);
+    jitc_cuda_putf(&k->w, "if (whole && (W(%u) & %u) == 0) ", pointer_of(i), bytes - 1);
 }
 
 static void put_vector_load(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     const char *name = jitc_cuda_memory_type(type_of(i));
-    jitc_cuda_putf(&k->w, "    union %sx%u %r;\n", name, k->layout.elements, n);
+    jitc_cuda_putf(&k->w, "    union %sx%u %r;\n    ", name, k->layout.elements, n);
     if (k->tail)
         put_if_whole(k, i);
-    jitc_cuda_putf(&k->w, "    %r.all = LD((const %s *) W(%u) + t);\n", n,
-                   vector_type(k, type_of(i)), i->a);
+    jitc_cuda_putf(&k->w, "%r.all = LD((const %s *) W(%u) + t);\n", n, vector_type(k, type_of(i)),
+                   i->a);
     if (!k->tail)
         return;
     jitc_cuda_put_text(&k->w, "    else {\n");
@@ -150,10 +150,10 @@ static void put_vector_load(kernel *k, uint32_t n) {
 
 static void put_vector_store(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
+    jitc_cuda_put_text(&k->w, "    ");
     if (k->tail)
         put_if_whole(k, i);
-    jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + t, %r.all);\n", vector_type(k, type_of(i)), i->b,
-                   n);
+    jitc_cuda_putf(&k->w, "ST((%s *) W(%u) + t, %r.all);\n", vector_type(k, type_of(i)), i->b, n);
     if (!k->tail)
         return;
     jitc_cuda_put_text(&k->w, "    else {\n");

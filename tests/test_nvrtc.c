@@ -1,0 +1,368 @@
+/* test_nvrtc.c: what the real NVRTC makes of the texts. It needs no GPU. JITC_TEST_NVRTC names its
+ * file; without, it is searched as the library does; where there is none, the tests are skipped. */
+#include "cuda/nvrtc.h"
+#include "cuda/text.h"
+#include "programs.h"
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 32764, THREADS = 4 };
+
+static uint64_t params[1 << 12];
+
+/** NULL: skipped. */
+static jitc_nvrtc *open_real(void) {
+    const char *path = getenv("JITC_TEST_NVRTC");
+    jitc_nvrtc *n = NULL;
+    if (jitc_nvrtc_open(path ? path : "", &n) == JIT_OK)
+        return n;
+    cr_assert_not(path && *path, "%s", jit_error());
+    cr_skip_test("no real NVRTC: %s", jit_error());
+    return NULL;
+}
+
+/* Programs with every operation. */
+
+static bool is_elementwise(int op) {
+    switch (jitc_ops[op].form) {
+        case JITC_FORM_UNARY:
+        case JITC_FORM_BINARY:
+        case JITC_FORM_TERNARY:
+        case JITC_FORM_SELECT:
+        case JITC_FORM_CAST: return true;
+        default: return false;
+    }
+}
+
+/** Every operation on type t, stored; of two operands also with a baked second one, which may be 0
+ *  or -1. How many are noted by operation. */
+static void add_operations(jitc_program *p, jit_dtype t, const uint32_t v[3], uint32_t mask,
+                           int *count) {
+    static const uint64_t baked[] = {0, 1, 5, 33, UINT64_MAX};
+    for (int op = 0; op < JITC_OP_COUNT; op++) {
+        jit_dtype to = jitc_op_type((jitc_op) op, t);
+        if (!is_elementwise(op) || jitc_ops[op].form == JITC_FORM_CAST ||
+            !jitc_op_accepts((jitc_op) op, t))
+            continue;
+        count[op]++;
+        bool select = jitc_ops[op].form == JITC_FORM_SELECT;
+        uint32_t a = select ? mask : v[0], b = jitc_ops[op].arity > 1 ? v[1] : 0;
+        uint32_t c = jitc_ops[op].arity > 2 ? v[2] : 0;
+        add_store(p, to, add(p, (jitc_op) op, to, a, b, c), NULL, params);
+        if (jitc_ops[op].arity != 2 || jitc_dtypes[t].cls == JITC_FLOAT)
+            continue;
+        for (size_t i = 0; i < sizeof baked / sizeof *baked; i++) {
+            b = add_baked(p, t, baked[i] & (t == JIT_bool ? 1 : jitc_bits_mask(t)));
+            add_store(p, to, add(p, (jitc_op) op, to, a, b, 0), NULL, params);
+        }
+    }
+}
+
+static void add_casts(jitc_program *p, jit_dtype t, uint32_t v, int *count) {
+    for (int to = 0; to < JITC_DTYPE_COUNT; to++) {
+        add_store(p, (jit_dtype) to, add(p, JITC_OP_cast, (jit_dtype) to, v, 0, 0), NULL, params);
+        count[JITC_OP_cast]++;
+        if (jitc_dtypes[to].bits != jitc_dtypes[t].bits)
+            continue;
+        add_store(p, (jit_dtype) to, add(p, JITC_OP_bitcast, (jit_dtype) to, v, 0, 0), NULL,
+                  params);
+        count[JITC_OP_bitcast]++;
+    }
+}
+
+static void build_all(jitc_program *p, jit_dtype t, uint32_t flags, int *count) {
+    uint32_t v[3];
+    p->head.flags = flags;
+    for (int i = 0; i < 3; i++)
+        v[i] = add_data(p, t, NULL, params);
+    uint32_t mask = add_data(p, JIT_bool, NULL, params);
+    add_operations(p, t, v, mask, count);
+    add_casts(p, t, v[0], count);
+}
+
+/** Gathers and scatters, masked and not, by indices of every type. */
+static void build_indexed(jitc_program *p, jit_dtype t, uint32_t flags) {
+    p->head.flags = flags;
+    uint32_t buffer = add_buffer(p, t, NULL, 1, params);
+    uint32_t mask = add_data(p, JIT_bool, NULL, params);
+    for (int i = JIT_i8; i <= JIT_u64; i++) {
+        jit_dtype type = (jit_dtype) i;
+        uint32_t index = add_data(p, type, NULL, params);
+        uint32_t v = add(p, JITC_OP_gather, t, buffer, index, 0);
+        add_store(p, t, v, NULL, params);
+        index = add(p, JITC_OP_masked, type, index, mask, 0);
+        v = add(p, JITC_OP_gather, t, buffer, index, 0);
+        add(p, JITC_OP_scatter, t, buffer, v, index);
+    }
+    if (flags & JITC_PROGRAM_BOUNDS)
+        p->head.report = p->head.params++;
+}
+
+/* Compiling them. */
+
+static char *text_of(const jitc_program *p, uint32_t most_bytes) {
+    char *text = NULL;
+    const char *wrong = jitc_program_invalid(p);
+    cr_assert_null(wrong, "%s", wrong);
+    cr_assert_eq(jitc_cuda_text(p, jitc_cuda_layout_of(p, most_bytes), &text), JIT_OK);
+    return text;
+}
+
+/** To a CUBIN for `arch`. */
+static void expect_compiles(jitc_nvrtc *n, const jitc_program *p, int arch, const char *what) {
+    char *text = text_of(p, MOST);
+    jitc_blob code;
+    if (jitc_nvrtc_compile(n, text, arch, false, false, &code) != JIT_OK) {
+        cr_expect_fail("%s, sm_%d: %s\n%s", what, arch, jit_error(), text);
+        jit_error_clear();
+    } else {
+        cr_expect(code.size > 64 && memcmp(code.data, "\177ELF", 4) == 0, "%s: no CUBIN", what);
+        free(code.data);
+    }
+    free(text);
+}
+
+static void check_arch(int capability) {
+    jitc_nvrtc *n = open_real();
+    int arch, count[JITC_OP_COUNT] = {0};
+    bool ptx;
+    if (!n)
+        return;
+    if (jitc_nvrtc_arch(n, capability, &arch, &ptx) != JIT_OK || arch != capability) {
+        cr_expect_lt(jitc_nvrtc_version(n), 12080, "it should know sm_%d", capability);
+        jit_error_clear();
+        jitc_nvrtc_close(n);
+        cr_skip_test("this NVRTC does not know sm_%d", capability);
+    }
+    for (int t = 0; t < JITC_DTYPE_COUNT; t++) {
+        jitc_program p = {0};
+        build_all(&p, (jit_dtype) t, 0, count);
+        expect_compiles(n, &p, arch, jitc_dtypes[t].name);
+        jitc_program_finish(&p);
+    }
+    for (int op = 0; op < JITC_OP_COUNT; op++)
+        cr_expect(!is_elementwise(op) || count[op], "%s is in no program", jitc_ops[op].name);
+    jitc_nvrtc_close(n);
+}
+Test(nvrtc, every_operation_compiles_for_compute_capability_7_5) {
+    check_arch(75);
+}
+Test(nvrtc, every_operation_compiles_for_compute_capability_8_0) {
+    check_arch(80);
+}
+Test(nvrtc, every_operation_compiles_for_compute_capability_9_0) {
+    check_arch(90);
+}
+Test(nvrtc, every_operation_compiles_for_compute_capability_10_0) {
+    check_arch(100);
+}
+Test(nvrtc, every_operation_compiles_for_compute_capability_12_0) {
+    check_arch(120);
+}
+
+Test(nvrtc, gathers_and_scatters_compile_in_every_shape) {
+    static const uint32_t flags[] = {0, JITC_PROGRAM_TAIL, JITC_PROGRAM_WIDE, JITC_PROGRAM_BOUNDS,
+                                     JITC_PROGRAM_TAIL | JITC_PROGRAM_WIDE | JITC_PROGRAM_BOUNDS};
+    static const jit_dtype types[] = {JIT_bool, JIT_u8, JIT_f16, JIT_f32, JIT_f64};
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
+        jitc_program p = {0};
+        build_indexed(&p, types[f], flags[f]);
+        expect_compiles(n, &p, 80, "indexed");
+        jitc_program_finish(&p);
+    }
+    jitc_nvrtc_close(n);
+}
+
+/* What the code looks like: as PTX. */
+
+static char *ptx_of(jitc_nvrtc *n, const jitc_program *p, uint32_t most_bytes, bool fuse) {
+    char *text = text_of(p, most_bytes);
+    jitc_blob code = {0};
+    cr_assert_eq(jitc_nvrtc_compile(n, text, 80, true, fuse, &code), JIT_OK, "%s\n%s", jit_error(),
+                 text);
+    free(text);
+    cr_assert_eq(((char *) code.data)[code.size - 1], 0);
+    return code.data;
+}
+
+static int occurrences(const char *text, const char *part) {
+    int n = 0;
+    for (; (text = strstr(text, part)); text++)
+        n++;
+    return n;
+}
+
+/** Accesses (ld, st) of 16 bytes. */
+static int whole_accesses(const char *ptx, const char *kind) {
+    static const char *const types[] = {"v4.u32", "v4.f32", "v2.u64", "v2.f64"};
+    char part[32];
+    int n = 0;
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        snprintf(part, sizeof part, "%s.global.%s", kind, types[i]);
+        n += occurrences(ptx, part);
+    }
+    return n;
+}
+
+/** z = x + y (bool: or) of a type. */
+static void build_sum(jitc_program *p, jit_dtype t) {
+    uint32_t x = add_data(p, t, NULL, params), y = add_data(p, t, NULL, params);
+    add_store(p, t, add(p, t == JIT_bool ? JITC_OP_or : JITC_OP_add, t, x, y, 0), NULL, params);
+}
+
+Test(nvrtc, vectors_are_accessed_by_16_bytes_and_stay_in_registers) {
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    for (int t = 0; t < JITC_DTYPE_COUNT; t++)
+        for (int tail = 0; tail < 2; tail++) {
+            jitc_program p = {.head.flags = tail ? JITC_PROGRAM_TAIL : 0};
+            build_sum(&p, (jit_dtype) t);
+            char *ptx = ptx_of(n, &p, MOST, false);
+            cr_expect_eq(whole_accesses(ptx, "ld"), 2, "%s\n%s", jitc_dtypes[t].name, ptx);
+            cr_expect_eq(whole_accesses(ptx, "st"), 1, "%s\n%s", jitc_dtypes[t].name, ptx);
+            cr_expect_eq(occurrences(ptx, ".local"), 0, "%s\n%s", jitc_dtypes[t].name, ptx);
+            free(ptx);
+            jitc_program_finish(&p);
+        }
+    jitc_nvrtc_close(n);
+}
+
+Test(nvrtc, operands_of_several_widths_stay_in_registers) {
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    jitc_program p = {0};
+    uint32_t mask = add_data(&p, JIT_bool, NULL, params), h = add_data(&p, JIT_f16, NULL, params);
+    uint32_t x = add_data(&p, JIT_f32, NULL, params);
+    uint32_t f = add(&p, JITC_OP_cast, JIT_f32, h, 0, 0);
+    uint32_t s = add(&p, JITC_OP_select, JIT_f32, mask, f, x);
+    uint32_t source = add_buffer(&p, JIT_f32, NULL, 1, params);
+    uint32_t index = add(&p, JITC_OP_cast, JIT_i32, s, 0, 0);
+    add_store(&p, JIT_f32, add(&p, JITC_OP_gather, JIT_f32, source, index, 0), NULL, params);
+    add_store(&p, JIT_i8, add(&p, JITC_OP_cast, JIT_i8, s, 0, 0), NULL, params);
+    char *ptx = ptx_of(n, &p, MOST, false);
+    cr_expect_eq(occurrences(ptx, "ld.global.v4."), 1, "%s", ptx);
+    cr_expect_eq(occurrences(ptx, "ld.global.v2."), 1, "%s", ptx);
+    cr_expect_eq(occurrences(ptx, "ld.global."), 3 + 4, "three vectors, four gathers\n%s", ptx);
+    cr_expect_eq(occurrences(ptx, "st.global."), 2, "%s", ptx);
+    cr_expect_eq(occurrences(ptx, ".local"), 0, "%s", ptx);
+    free(ptx);
+    ptx = ptx_of(n, &p, 8, false);
+    cr_expect_eq(occurrences(ptx, ".local"), 0, "parameters in memory\n%s", ptx);
+    free(ptx);
+    jitc_program_finish(&p);
+    jitc_nvrtc_close(n);
+}
+
+Test(nvrtc, multiplications_and_additions_fuse_only_where_that_is_wanted) {
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    jitc_program p = {0};
+    uint32_t x = add_data(&p, JIT_f32, NULL, params), y = add_data(&p, JIT_f32, NULL, params);
+    uint32_t product = add(&p, JITC_OP_mul, JIT_f32, x, y, 0);
+    add_store(&p, JIT_f32, add(&p, JITC_OP_add, JIT_f32, product, y, 0), NULL, params);
+    char *exact = ptx_of(n, &p, MOST, false), *fused = ptx_of(n, &p, MOST, true);
+    cr_expect_eq(occurrences(exact, "fma.rn.f32"), 0);
+    cr_expect_eq(occurrences(fused, "fma.rn.f32"), 4);
+    free(exact);
+    free(fused);
+    jitc_program_finish(&p);
+    jitc_nvrtc_close(n);
+}
+
+/* Failures, threads. */
+
+Test(nvrtc, a_text_that_is_refused_fails_with_the_compilers_log) {
+    jitc_nvrtc *n = open_real();
+    jitc_blob code = {0};
+    if (!n)
+        return;
+    cr_expect_eq(jitc_nvrtc_compile(n, "int f() { return nothing; }", 80, false, false, &code),
+                 JIT_COMPILE_FAILED);
+    cr_expect_not_null(strstr(jit_error(), "\"nothing\" is undefined"), "%s", jit_error());
+    cr_expect_null(code.data);
+    jit_error_clear();
+    cr_expect_eq(jitc_nvrtc_compile(n, "", 1, false, false, &code), JIT_COMPILE_FAILED);
+    cr_expect_not_null(strstr(jit_error(), "nvrtc"), "%s", jit_error());
+    jitc_nvrtc_close(n);
+}
+
+Test(nvrtc, newer_devices_get_ptx_and_older_ones_a_message) {
+    jitc_nvrtc *n = open_real();
+    int arch = 0, known;
+    bool ptx = false;
+    jitc_blob code;
+    if (!n)
+        return;
+    cr_assert_eq(jitc_nvrtc_arch(n, 9999, &arch, &ptx), JIT_OK);
+    cr_expect(ptx);
+    cr_expect_geq(arch, 80);
+    cr_assert_eq(jitc_nvrtc_compile(n, "", arch, ptx, false, &code), JIT_OK, "%s", jit_error());
+    cr_expect_not_null(strstr(code.data, ".target sm_"));
+    free(code.data);
+    cr_assert_eq(jitc_nvrtc_arch(n, arch, &known, &ptx), JIT_OK);
+    cr_expect_eq(known, arch);
+    cr_expect_not(ptx);
+    cr_expect_eq(jitc_nvrtc_arch(n, 10, &arch, &ptx), JIT_UNAVAILABLE);
+    cr_expect_not_null(strstr(jit_error(), "1.0"), "%s", jit_error());
+    jitc_nvrtc_close(n);
+}
+
+Test(nvrtc, a_library_that_is_not_there_or_is_another_one_is_named) {
+    jitc_nvrtc *n;
+    cr_expect_eq(jitc_nvrtc_open("/nowhere/libnvrtc.so", &n), JIT_UNAVAILABLE);
+    cr_expect_not_null(strstr(jit_error(), "/nowhere/libnvrtc.so"), "%s", jit_error());
+    jit_error_clear();
+    cr_expect_eq(jitc_nvrtc_open("libm.so.6", &n), JIT_UNAVAILABLE);
+    cr_expect_not_null(strstr(jit_error(), "libm.so.6 has no function nvrtcVersion"), "%s",
+                       jit_error());
+}
+
+typedef struct job {
+    jitc_nvrtc *nvrtc;
+    int number, bad;
+} job;
+
+static void *compile_several(void *argument) {
+    job *j = argument;
+    for (int i = 0; i < 5; i++) {
+        jitc_program p = {0};
+        jitc_blob code;
+        build_sum(&p, (jit_dtype) (JIT_i32 + (i + j->number) % 4));
+        char *text = text_of(&p, MOST);
+        if (jitc_nvrtc_compile(j->nvrtc, text, 80, i % 2, false, &code) == JIT_OK)
+            free(code.data);
+        else
+            j->bad++;
+        if (jitc_nvrtc_compile(j->nvrtc, "nonsense", 80, false, false, &code) == JIT_OK)
+            j->bad++;
+        jit_error_clear();
+        free(text);
+        jitc_program_finish(&p);
+    }
+    return NULL;
+}
+
+Test(nvrtc, threads_compile_at_the_same_time) {
+    jitc_nvrtc *n = open_real();
+    pthread_t thread[THREADS];
+    job jobs[THREADS];
+    if (!n)
+        return;
+    for (int i = 0; i < THREADS; i++) {
+        jobs[i] = (job) {n, i, 0};
+        cr_assert_eq(pthread_create(&thread[i], NULL, compile_several, &jobs[i]), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        cr_expect_eq(jobs[i].bad, 0);
+    }
+    jitc_nvrtc_close(n);
+}
