@@ -543,6 +543,24 @@ Test(cuda_driver, a_kernel_can_be_given_other_code) {
     release(x), release(y);
 }
 
+/* An evaluation may come down to nothing. */
+Test(cuda_driver, a_kernel_without_parameters_runs) {
+    jitc_program p = {0};
+    jitc_source *source;
+    jitc_blob code;
+    jitc_kernel *k;
+    uint64_t number;
+    jitc_launch_args a = {.lanes = N};
+    ASSERT_OK(b->lower(b, 0, &p, &source));
+    ASSERT_OK(b->compile(b, source, 2, &code));
+    ASSERT_OK(b->load(b, 0, &p, &code, &k));
+    ASSERT_OK(b->launch(stream[0], k, &a, &number));
+    ASSERT_OK(b->wait(stream[0], number));
+    free(code.data);
+    b->source_destroy(b, source);
+    b->kernel_destroy(b, k);
+}
+
 Test(cuda_driver, code_that_is_none_is_refused) {
     static char zeros[100], text[] = "this is no code";
     const jitc_blob blobs[] = {{NULL, 0}, {zeros, sizeof zeros}, {text, sizeof text - 1}};

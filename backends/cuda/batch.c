@@ -49,8 +49,7 @@ static jit_status append_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
     b->kernels[b->count] = *p;
     b->kernels[b->count++].first = b->word_count;
     b->words[b->word_count] = p->lanes;
-    if (p->words > 1)
-        memcpy(b->words + b->word_count + 1, words, (p->words - 1) * sizeof *words);
+    memcpy(b->words + b->word_count + 1, words, (p->words - 1) * sizeof *words);
     b->word_count += p->words;
     return JIT_OK;
 }
@@ -74,12 +73,13 @@ jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_kernel *base, const jitc_l
     jitc_cuda_kernel *k = jitc_cuda_kernel_of(base);
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
     jitc_cuda_pending p = {.function = code->function,
-                           .words = 1 + (size_t) a->count,
+                           .words = 1 + (a->count ? (size_t) a->count : 1),
                            .instructions = k->instructions,
                            .lanes = a->lanes};
     TRY(choose_shape(k, a->lanes, code->block, &p));
+    static const uint64_t none = 0; /* C has no arrays of nothing: such kernels take one word */
     if (!k->in_memory)
-        return queue(s, &p, a->params, number);
+        return queue(s, &p, a->count ? a->params : &none, number);
     jitc_cuda_chunk *table;
     TRY(jitc_cuda_upload_table(s, a->params, a->count, &table));
     uint64_t address = (uintptr_t) table->pointer;
