@@ -1,0 +1,195 @@
+#!/bin/sh
+# Runs what tools/bundle.sh has packed. One line a test, a summary, logs in the folder logs/; not 0 if
+# a test failed.
+# usage: sh run.sh [llvm|cuda|sim|all] [test...]   tests on the CPU, the GPU, the simulated GPU
+#        sh run.sh bench [name [option...]]        a benchmark (cuda)
+#        sh run.sh demo                            the examples, on all devices that are there
+#        sh run.sh math [option...]                errors of the math functions on the GPU, as a table
+#        sh run.sh sanitize [memcheck|racecheck|initcheck] [test...]   under compute-sanitizer
+set -eu
+home=$(cd "$(dirname "$0")" && pwd)
+cd "$home"
+mkdir -p logs
+passed=0 failed=0 skipped=0 inner=0
+unset JITC_CACHE_DIR JITC_TEST_BACKEND JITC_CACHE_DISK JITC_CACHE_LIMIT
+for library in lib/libLLVM*; do # the one that was packed, also where there is another
+    [ ! -e "$library" ] || export JITC_LIBLLVM="${JITC_LIBLLVM:-$home/$library}"
+done
+
+has_driver() {
+    [ "${JITC_LIBCUDA-}" ] || [ -e /dev/nvidia0 ] || [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]
+}
+can_run() { # llvm|cuda|sim
+    case $1 in
+        llvm) ls lib/libLLVM* >/dev/null 2>&1 || ldconfig -p 2>/dev/null | grep -q libLLVM ;;
+        cuda) has_driver ;;
+        sim) [ -e lib/libsimcuda.so ] ;;
+    esac
+}
+missing() { # llvm|cuda|sim
+    case $1 in
+        llvm) echo "no LLVM, neither here nor on the machine" ;;
+        cuda) echo "no GPU" ;;
+        sim) echo "the simulated driver is not packed" ;;
+    esac
+}
+
+# Does a test belong to a mode? Those of no backend run beside the CPU's, those of the simulator itself
+# on nothing else.
+belongs() { # mode backend test
+    case $1-$3 in
+        llvm-*) [ "$2" != cuda ] ;;
+        cuda-sim*) false ;;
+        *) [ "$2" = cuda ] ;;
+    esac
+}
+
+# Sets the environment of a mode for the command behind it.
+in_mode() { # mode command...
+    mode=$1
+    shift
+    case $mode in
+        sim)
+            JITC_TEST_BACKEND=cuda JITC_LIBCUDA=$home/lib/libsimcuda.so \
+                JITC_LIBNVRTC=$home/lib/libsimcuda.so "$@"
+            ;;
+        *) JITC_TEST_BACKEND=$mode "$@" ;;
+    esac
+}
+
+verdict() { # status log
+    if [ "$1" = 77 ]; then
+        echo skip
+    elif [ "$1" != 0 ]; then
+        echo FAIL
+    elif grep -q '^\[SKIP\]' "$2" && ! grep -Eq 'Passing: [1-9]' "$2"; then
+        echo skip
+    else
+        echo pass
+    fi
+}
+
+count() { # verdict log
+    case $1 in
+        pass) passed=$((passed + 1)) ;;
+        skip) skipped=$((skipped + 1)) ;;
+        *) failed=$((failed + 1)) ;;
+    esac
+    inner=$((inner + $(sed -n 's/.*Passing: \([0-9]*\).*/\1/p' "$2" | tail -n 1 | grep . || echo 0)))
+}
+
+run_test() { # mode name seconds variables program arguments...
+    mode=$1 name=$2 seconds=$3 variables=$4
+    shift 4
+    program=$1
+    shift
+    log=logs/$mode-$name.log status=0 begin=$(date +%s)
+    [ "$variables" != - ] || variables=
+    variables=$(printf %s "$variables" | sed "s|@lib/|$home/lib/|g")
+    # shellcheck disable=SC2086 # variables are words
+    in_mode "$mode" env JITC_CACHE_DIR="$home/logs/cache/$mode-$name" $variables ${wrapper-} \
+        timeout -k 10 "$((seconds * ${patience:-1}))" "bin/$program" "$@" >"$log" 2>&1 </dev/null ||
+        status=$?
+    word=$(verdict "$status" "$log")
+    if [ "$word" = pass ] && grep -Eq 'ERROR SUMMARY: [1-9]' "$log"; then
+        word=FAIL # compute-sanitizer, in one of the processes
+    fi
+    count "$word" "$log"
+    echo "$word  $mode  $name  $(($(date +%s) - begin)) s$(
+        sed -n 's/.*Synthesis: *//p' "$log" | tail -n 1 | sed 's/^/  /')"
+    if [ "$word" = FAIL ]; then
+        tail -n "${JITC_TAIL:-25}" "$log" | sed 's/^/      /'
+    fi
+}
+
+run_mode() { # mode test...
+    mode=$1
+    shift
+    wanted=" $* "
+    if ! can_run "$mode"; then
+        echo "skip  $mode  all tests: $(missing "$mode")"
+        skipped=$((skipped + 1))
+        return 0
+    fi
+    tab=$(printf '\t')
+    while IFS=$tab read -r name backend seconds variables program arguments; do
+        belongs "$mode" "$backend" "$name" || continue
+        case $wanted in
+            "  " | *" $name "*) ;;
+            *) continue ;;
+        esac
+        # shellcheck disable=SC2086 # arguments are words
+        run_test "$mode" "$name" "$seconds" "$variables" "$program" $arguments
+    done <tests
+}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped (programs; $inner single tests passed)"
+    [ "$failed" = 0 ] || exit 1
+    [ "$passed" != 0 ] || { echo "nothing was run" && exit 1; }
+}
+
+run_tests() { # modes test...
+    modes=$1
+    shift
+    rm -rf logs/cache
+    for mode in $modes; do
+        run_mode "$mode" "$@"
+    done
+    finish
+}
+
+# Those that use the device in every way and do not only count or compile.
+sanitized="memory_ops.cuda chains.cuda eval.cuda errors.cuda cuda cuda_kernel cuda_order"
+
+sanitize() { # tool test...
+    tool=${1:-memcheck}
+    [ $# = 0 ] || shift
+    sanitizer=$(PATH=$PATH:/usr/local/cuda/bin command -v compute-sanitizer) ||
+        { echo "compute-sanitizer is neither in PATH nor in /usr/local/cuda/bin" >&2 && exit 2; }
+    # shellcheck disable=SC2086 # names of tests are words
+    [ $# != 0 ] || set -- $sanitized
+    wrapper="$sanitizer --tool $tool --target-processes all --error-exitcode 42"
+    patience=10
+    CRITERION_JOBS=1 # one process on the GPU at a time
+    export CRITERION_JOBS
+    run_tests cuda "$@"
+}
+bench() { # name option...
+    name=${1:-cuda}
+    [ $# = 0 ] || shift
+    scratch=$(mktemp -d) # neither home nor cache of another run
+    trap 'rm -rf "$scratch"' EXIT
+    [ ! -d site ] || export PYTHONPATH="$home/site${PYTHONPATH:+:$PYTHONPATH}"
+    HOME=$scratch BENCH_PYTHON=${BENCH_PYTHON:-python3} JITC_CACHE_DIR=$scratch/jitc BENCH_SOURCE=$home BENCH_REVISION=$(cat revision) \
+        "bin/bench_$name" --json "logs/bench_$name.json" "$@"
+}
+
+demo() {
+    status=0
+    export JITC_CACHE_DIR="$home/logs/cache/demo"
+    rm -rf "$JITC_CACHE_DIR"
+    for example in saxpy black_scholes; do
+        echo "$example:"
+        "bin/$example" || status=1
+    done
+    if [ -e data/chelsea.png ] && [ -e bin/image_filter ]; then
+        echo "image_filter:"
+        bin/image_filter data/chelsea.png logs/filtered.png || status=1
+    else
+        echo "image_filter is skipped: no photograph was packed (tools/demo.sh fetches it)"
+    fi
+    exit "$status"
+}
+
+what=${1:-all}
+[ $# = 0 ] || shift
+case $what in
+    llvm | cuda | sim) run_tests "$what" "$@" ;;
+    all) run_tests "llvm cuda sim" "$@" ;;
+    bench) bench "$@" ;;
+    demo) demo ;;
+    math) JITC_CACHE_DIR=$home/logs/cache/math bin/math_errors_cuda "$@" ;;
+    sanitize) sanitize "$@" ;;
+    *) sed -n '2,/^set/p' "$0" | sed '$d' >&2 && exit 2 ;;
+esac
