@@ -195,13 +195,14 @@ static void write_quantiles(FILE *out, const char *name, const bench_quantiles *
             name, q->least, q->lower, q->median, q->upper, q->greatest);
 }
 
-/* The quantiles of times in the row's unit; a rate's are those of the same samples. */
+/* Quantiles of times in the row's unit. The least rate is that of the greatest time. */
 static bench_quantiles figures_of(const bench_row *row, const bench_quantiles *q) {
-    return (bench_quantiles) {.least = figure_of(row, q->least),
-                              .lower = figure_of(row, q->lower),
+    bool rate = row->unit == BENCH_RATE;
+    return (bench_quantiles) {.least = figure_of(row, rate ? q->greatest : q->least),
+                              .lower = figure_of(row, rate ? q->upper : q->lower),
                               .median = figure_of(row, q->median),
-                              .upper = figure_of(row, q->upper),
-                              .greatest = figure_of(row, q->greatest)};
+                              .upper = figure_of(row, rate ? q->lower : q->upper),
+                              .greatest = figure_of(row, rate ? q->least : q->greatest)};
 }
 
 static void write_entry(FILE *out, const bench_row *row, const bench_result *r, size_t k) {
