@@ -163,13 +163,14 @@ Test(simcuda, synchronous_copies_wait_for_what_the_default_stream_waits_for) {
 }
 
 /** The last of eight streams that write one byte at the same time. */
-static unsigned last_of_eight(CUdeviceptr p, CUstream *streams, CUevent event) {
+static unsigned last_of_eight(CUdeviceptr p, CUstream *streams, CUevent event, unsigned first) {
     gate g;
     gate_close(&g, streams[8]);
     OK(cu.EventRecord(event, streams[8]));
-    for (unsigned char i = 0; i < 8; i++) {
-        OK(cu.StreamWaitEvent(streams[i], event, 0));
-        OK(cu.MemsetD8Async(p, i, 4, streams[i]));
+    for (unsigned i = 0; i < 8; i++) {
+        CUstream stream = streams[(first + i) % 8];
+        OK(cu.StreamWaitEvent(stream, event, 0));
+        OK(cu.MemsetD8Async(p, (unsigned char) i, 4, stream));
     }
     gate_open(&g);
     return client_word(p) & 0xFF;
@@ -183,12 +184,12 @@ Test(simcuda, the_seed_decides_which_stream_is_first) {
     OK(cu.EventCreate(&event, CU_EVENT_DISABLE_TIMING));
     for (int i = 0; i < 9; i++)
         streams[i] = client_stream(CU_STREAM_NON_BLOCKING);
-    for (int i = 0; i < 20; i++)
-        cr_assert_eq(last_of_eight(p, streams, event), 7, "without a seed: as queued");
+    for (unsigned i = 0; i < 16; i++)
+        cr_assert_eq(last_of_eight(p, streams, event, i), 7, "without a seed: as queued");
     unsigned seen = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         cu.seed(seed);
-        seen |= 1u << last_of_eight(p, streams, event);
+        seen |= 1u << last_of_eight(p, streams, event, 0);
     }
     cr_assert_gt(__builtin_popcount(seen), 3, "%#x", seen);
     for (int i = 0; i < 9; i++)
@@ -340,6 +341,8 @@ Test(simcuda, arguments_are_copied_in_the_call) {
     FAULTS(1, "with 16 bytes of arguments; it takes 24");
     GIVES(cu.LaunchKernel(f, 1, 1, 1, 2048, 1, 1, 0, stream, params, NULL),
           CUDA_ERROR_INVALID_VALUE);
+    GIVES(cu.LaunchKernel(f, 1, 1, 1, 64, 32, 1, 0, stream, params, NULL),
+          CUDA_ERROR_INVALID_VALUE);
     GIVES(cu.LaunchKernel(f, 0, 1, 1, 32, 1, 1, 0, stream, params, NULL), CUDA_ERROR_INVALID_VALUE);
     GIVES(cu.LaunchKernel(f, 1, 65536, 1, 32, 1, 1, 0, stream, params, NULL),
           CUDA_ERROR_INVALID_VALUE);
@@ -465,8 +468,8 @@ Test(simcuda, a_graph_runs_its_nodes_in_the_order_of_its_edges) {
     CUgraphNode nodes[2];
     CUgraphExec exec;
     CUmodule module = client_load(kernels);
-    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING), other = client_stream(1);
-    CUdeviceptr p = client_alloc(4);
+    CUstream stream = client_stream(1), other = client_stream(1), third = client_stream(1);
+    CUdeviceptr p = client_alloc(8);
     CUgraph graph = make_graph(module, p, nodes);
     OK(cu.GraphInstantiate(&exec, graph, 0));
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -475,6 +478,7 @@ Test(simcuda, a_graph_runs_its_nodes_in_the_order_of_its_edges) {
         OK(cu.GraphLaunch(exec, stream));
         cr_assert_eq(client_word(p), 30);
     }
+    cu.seed(0);
     set_word(p, 1);
     gate_close(&g, stream);
     OK(cu.GraphLaunch(exec, stream));
@@ -484,6 +488,8 @@ Test(simcuda, a_graph_runs_its_nodes_in_the_order_of_its_edges) {
     CUDA_KERNEL_NODE_PARAMS changed = node_params(client_function(module, "times"), params);
     OK(cu.GraphExecKernelNodeSetParams(exec, nodes[0], &changed)); /* p[0] * 3 * 10 */
     OK(cu.GraphLaunch(exec, other));
+    OK(cu.MemsetD8Async(p + 4, 0, 1, third)); /* runs after whatever is ready now */
+    OK(cu.StreamSynchronize(third));
     GIVES(cu.StreamQuery(other), CUDA_ERROR_NOT_READY);
     gate_open(&g);
     cr_assert_eq(client_word(p), ((1 + 2) * 10 + 2) * 10 * 3 * 10);
@@ -492,6 +498,7 @@ Test(simcuda, a_graph_runs_its_nodes_in_the_order_of_its_edges) {
     OK(cu.ModuleUnload(module));
     OK(cu.StreamDestroy(stream));
     OK(cu.StreamDestroy(other));
+    OK(cu.StreamDestroy(third));
     OK(cu.MemFree(p));
     client_end();
 }
