@@ -106,7 +106,7 @@ Test(cuda_cache, damaged_files_are_compiled_anew) {
 
 Test(cuda_cache, another_driver_compiler_or_device_is_a_miss) {
     static const char *const settings[][2] = {{"SIMCUDA_VERSION", "12040"},
-                                              {"SIMCUDA_NVRTC_VERSION", "12060"},
+                                              {"SIMCUDA_NVRTC_VERSION", "12.6"},
                                               {"SIMCUDA_CAPABILITY", "80"}};
     cuda_world_simulated();
     cr_assert_eq(compiled_by_child(NULL, NULL), KERNELS);

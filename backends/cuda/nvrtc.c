@@ -1,5 +1,6 @@
 /* nvrtc.c: NVIDIA's run-time compiler, opened at run time.  Layer: cuda.  May include: core. */
 #include "cuda/nvrtc.h"
+#include "core/exit.h"
 #include "core/log.h"
 #include "cuda/nvrtc_find.h"
 #include <dlfcn.h>
@@ -78,6 +79,7 @@ static jit_status find_version(jitc_nvrtc *n) {
 /** In ascending order. Versions that do not tell know these. */
 static jit_status find_archs(jitc_nvrtc *n) {
     static const int usual[] = {70, 75, 80};
+    const char *call = "nvrtcGetNumSupportedArchs";
     int count, result;
     if (!n->GetNumSupportedArchs || !n->GetSupportedArchs) {
         memcpy(n->arch, usual, sizeof usual);
@@ -88,11 +90,12 @@ static jit_status find_archs(jitc_nvrtc *n) {
     if (result == 0 && (count < 1 || count > MOST_ARCHS))
         return jitc_fail(JIT_UNAVAILABLE, "nvrtc: %s knows %d architectures, which is not credible",
                          n->name, count);
-    if (result == 0)
+    if (result == 0) {
+        call = "nvrtcGetSupportedArchs";
         result = n->GetSupportedArchs(n->arch);
+    }
     if (result != 0)
-        return jitc_fail(JIT_UNAVAILABLE, "nvrtc: %s: nvrtcGetSupportedArchs: %s", n->name,
-                         describe(n, result));
+        return jitc_fail(JIT_UNAVAILABLE, "nvrtc: %s: %s: %s", n->name, call, describe(n, result));
     n->archs = count;
     return JIT_OK;
 }
@@ -102,6 +105,7 @@ jit_status jitc_nvrtc_open(const char *path, jitc_nvrtc **out) {
     jit_status status;
     TRY(jitc_calloc(1, sizeof *n, (void **) &n));
     TRY_GOTO(jitc_nvrtc_find(path, &n->library, &n->name), fail);
+    jitc_exit_guard();
     TRY_GOTO(find_functions(n), fail);
     TRY_GOTO(find_version(n), fail);
     TRY_GOTO(find_archs(n), fail);
@@ -184,8 +188,8 @@ static jit_status take_code(const jitc_nvrtc *n, void *program, bool ptx, jitc_b
     return JIT_OK;
 }
 
-jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
-                              jitc_blob *out) {
+static jit_status compile(const jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
+                          jitc_blob *out) {
     char target[64];
     const char *option[OPTIONS + 2] = {target, fuse ? "--fmad=true" : "--fmad=false"};
     int count = 2;
@@ -200,5 +204,14 @@ jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool pt
     result = n->CompileProgram(program, count, option);
     jit_status status = result == 0 ? take_code(n, program, ptx, out) : refused(n, program, result);
     n->DestroyProgram(&program);
+    return status;
+}
+
+jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
+                              jitc_blob *out) {
+    if (!jitc_exit_enter("nvrtc"))
+        return JIT_UNAVAILABLE;
+    jit_status status = compile(n, text, arch, ptx, fuse, out);
+    jitc_exit_leave();
     return status;
 }
