@@ -14,228 +14,217 @@
 #include <string.h>
 
 struct jitc_source {
-  jitc_cuda_device *device;
-  char *text;
-  bool fuse; /* multiplications and additions */
+    jitc_cuda_device *device;
+    char *text;
+    bool fuse; /* multiplications and additions */
 };
 
 /* Run `expression` with the context of device `d` current; its value is the
  * function's. */
-#define INSIDE(d, expression)                                                  \
-  do {                                                                         \
-    jitc_cuda_device *device_ = (d);                                           \
-    bool pushed_;                                                              \
-    TRY(jitc_cuda_enter(device_, &pushed_));                                   \
-    jit_status status_ = (expression);                                         \
-    jitc_cuda_leave(device_, pushed_);                                         \
-    return status_;                                                            \
-  } while (0)
+#define INSIDE(d, expression)                                                                      \
+    do {                                                                                           \
+        jitc_cuda_device *device_ = (d);                                                           \
+        bool pushed_;                                                                              \
+        TRY(jitc_cuda_enter(device_, &pushed_));                                                   \
+        jit_status status_ = (expression);                                                         \
+        jitc_cuda_leave(device_, pushed_);                                                         \
+        return status_;                                                                            \
+    } while (0)
 
 /* Devices and memory. */
 
 static jit_status device_count(jitc_backend *b, int *out) {
-  *out = jitc_cuda_backend_of(b)->device_count;
-  return JIT_OK;
+    *out = jitc_cuda_backend_of(b)->device_count;
+    return JIT_OK;
 }
 
 static jit_status target(jitc_backend *b, int device, const jitc_target **out) {
-  jitc_cuda_device *d;
-  TRY(jitc_cuda_device_get(b, device, &d));
-  *out = &d->target;
-  return JIT_OK;
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    *out = &d->target;
+    return JIT_OK;
 }
 
-static jit_status alloc_block(jitc_backend *b, int device, size_t bytes,
-                              void **out) {
-  jitc_cuda_device *d;
-  TRY(jitc_cuda_device_get(b, device, &d));
-  INSIDE(d, jitc_cuda_alloc(d, bytes, out));
+static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, jitc_cuda_alloc(d, bytes, out));
 }
 
-static void free_block(jitc_backend *b, int device, void *pointer,
-                       size_t bytes) {
-  jitc_cuda_device *d = &jitc_cuda_backend_of(b)->device[device];
-  bool pushed;
-  (void)bytes;
-  if (jitc_cuda_enter_failed(d, &pushed))
-    d->backend->cuda.MemFree((uintptr_t)pointer);
-  jitc_cuda_leave(d, pushed);
+static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
+    jitc_cuda_device *d = &jitc_cuda_backend_of(b)->device[device];
+    bool pushed;
+    (void) bytes;
+    if (jitc_cuda_enter_failed(d, &pushed))
+        d->backend->cuda.MemFree((uintptr_t) pointer);
+    jitc_cuda_leave(d, pushed);
 }
 
 /* Streams. */
 
 static jit_status create_stream(jitc_cuda_device *d, jitc_stream **out) {
-  jitc_cuda_stream *s;
-  TRY(jitc_cuda_stream_create(d, &s));
-  *out = &s->base;
-  return JIT_OK;
+    jitc_cuda_stream *s;
+    TRY(jitc_cuda_stream_create(d, &s));
+    *out = &s->base;
+    return JIT_OK;
 }
 
-static jit_status stream_create(jitc_backend *b, int device,
-                                jitc_stream **out) {
-  jitc_cuda_device *d;
-  TRY(jitc_cuda_device_get(b, device, &d));
-  INSIDE(d, create_stream(d, out));
+static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, create_stream(d, out));
 }
 
 static void stream_destroy(jitc_stream *s) {
-  jitc_cuda_stream_destroy(jitc_cuda_stream_of(s));
+    jitc_cuda_stream_destroy(jitc_cuda_stream_of(s));
 }
 
-static jit_status launch(jitc_stream *base, jitc_kernel *k,
-                         const jitc_launch_args *a, uint64_t *number) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  jitc_add_relaxed(&k->work, a->lanes * k->operations);
-  INSIDE(s->device, jitc_cuda_launch(s, k, a, number));
+static jit_status launch(jitc_stream *base, jitc_kernel *k, const jitc_launch_args *a,
+                         uint64_t *number) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    jitc_add_relaxed(&k->work, a->lanes * k->operations);
+    INSIDE(s->device, jitc_cuda_launch(s, k, a, number));
 }
 
-static jit_status copy(jitc_stream *base, void *to, const void *from,
-                       size_t bytes, uint64_t *number) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, jitc_cuda_copy(s, to, from, bytes, number));
+static jit_status copy(jitc_stream *base, void *to, const void *from, size_t bytes,
+                       uint64_t *number) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, jitc_cuda_copy(s, to, from, bytes, number));
 }
 
-static jit_status upload(jitc_stream *base, void *to, const void *from,
-                         size_t bytes, uint64_t *number) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, jitc_cuda_upload(s, to, from, bytes, number));
+static jit_status upload(jitc_stream *base, void *to, const void *from, size_t bytes,
+                         uint64_t *number) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, jitc_cuda_upload(s, to, from, bytes, number));
 }
 
-static jit_status download(jitc_stream *base, void *to, const void *from,
-                           size_t bytes) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, jitc_cuda_download(s, to, from, bytes));
+static jit_status download(jitc_stream *base, void *to, const void *from, size_t bytes) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, jitc_cuda_download(s, to, from, bytes));
 }
 
-static jit_status call(jitc_stream *base, void (*function)(void *),
-                       void *context, uint64_t *number) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, jitc_cuda_call(s, function, context, number));
+static jit_status call(jitc_stream *base, void (*function)(void *), void *context,
+                       uint64_t *number) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, jitc_cuda_call(s, function, context, number));
 }
 
-static jit_status stream_wait(jitc_stream *base, jitc_stream *other,
-                              uint64_t n) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, jitc_cuda_stream_wait(s, jitc_cuda_stream_of(other), n));
+static jit_status stream_wait(jitc_stream *base, jitc_stream *other, uint64_t n) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, jitc_cuda_stream_wait(s, jitc_cuda_stream_of(other), n));
 }
 
 static jit_status flush_inside(jitc_cuda_stream *s) {
-  jit_status status = jitc_cuda_flush(s);
-  jitc_cuda_tell_graphs(s);
-  return status;
+    jit_status status = jitc_cuda_flush(s);
+    jitc_cuda_tell_graphs(s);
+    return status;
 }
 
 static jit_status flush(jitc_stream *base) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  INSIDE(s->device, flush_inside(s));
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    INSIDE(s->device, flush_inside(s));
 }
 
 static bool done(jitc_stream *base, uint64_t n) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  return jitc_cuda_reached(s, n) &&
-         n < jitc_load_acquire(&s->first_call); /* calls.c */
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    return jitc_cuda_reached(s, n) && n < jitc_load_acquire(&s->first_call); /* calls.c */
 }
 
 static jit_status wait_for(jitc_stream *base, uint64_t n) {
-  jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-  jit_status status = jitc_cuda_reach(s, n);
-  jitc_cuda_calls_wait(s, n);
-  jitc_cuda_unload_retired(s->device);
-  return status;
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    jit_status status = jitc_cuda_reach(s, n);
+    jitc_cuda_calls_wait(s, n);
+    jitc_cuda_unload_retired(s->device);
+    return status;
 }
 
 /* Kernels. */
 
-static jit_status lower(jitc_backend *b, int device, const jitc_program *p,
-                        jitc_source **out) {
-  jitc_cuda_device *d;
-  void *memory;
-  TRY(jitc_cuda_device_get(b, device, &d));
-  TRY(jitc_calloc(1, sizeof(jitc_source), &memory));
-  jitc_source *s = memory;
-  s->device = d;
-  s->fuse = p->head.flags & JITC_PROGRAM_FAST_MATH;
-  jit_status status =
-      jitc_cuda_text(p, jitc_cuda_layout_of(p, d->most_bytes), &s->text);
-  if (status != JIT_OK) {
-    free(s);
-    return status;
-  }
-  *out = s;
-  return JIT_OK;
+static jit_status lower(jitc_backend *b, int device, const jitc_program *p, jitc_source **out) {
+    jitc_cuda_device *d;
+    void *memory;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    TRY(jitc_calloc(1, sizeof(jitc_source), &memory));
+    jitc_source *s = memory;
+    s->device = d;
+    s->fuse = p->head.flags & JITC_PROGRAM_FAST_MATH;
+    jit_status status = jitc_cuda_text(p, jitc_cuda_layout_of(p, d->most_bytes), &s->text);
+    if (status != JIT_OK) {
+        free(s);
+        return status;
+    }
+    *out = s;
+    return JIT_OK;
 }
 
-static jit_status compile(jitc_backend *b, jitc_source *s, int level,
-                          jitc_blob *out) {
-  (void)level; /* there is one */
-  return jitc_nvrtc_compile(jitc_cuda_backend_of(b)->nvrtc, s->text,
-                            s->device->arch, s->device->ptx, s->fuse, out);
+static jit_status compile(jitc_backend *b, jitc_source *s, int level, jitc_blob *out) {
+    (void) level; /* there is one */
+    return jitc_nvrtc_compile(jitc_cuda_backend_of(b)->nvrtc, s->text, s->device->arch,
+                              s->device->ptx, s->fuse, out);
 }
 
 /* The machine code is the driver's secret; PTX is its assembly. */
 static char *print_ptx(const jitc_source *s) {
-  jitc_blob ptx;
-  jitc_error before, failure;
-  jitc_error_take(
-      &before); /* a text that cannot be shown is no error of the thread */
-  jit_status status = jitc_nvrtc_compile(s->device->backend->nvrtc, s->text,
-                                         s->device->arch, true, s->fuse, &ptx);
-  jitc_error_take(&failure);
-  jitc_error_raise(&before);
-  return status == JIT_OK ? ptx.data : strdup(failure.text);
+    jitc_blob ptx;
+    jitc_error before, failure;
+    jitc_error_take(&before); /* a text that cannot be shown is no error of the thread */
+    jit_status status = jitc_nvrtc_compile(s->device->backend->nvrtc, s->text, s->device->arch,
+                                           true, s->fuse, &ptx);
+    jitc_error_take(&failure);
+    jitc_error_raise(&before);
+    return status == JIT_OK ? ptx.data : strdup(failure.text);
 }
 
 static char *source_print(jitc_source *s, int level) {
-  return level < 0 ? strdup(s->text) : print_ptx(s);
+    return level < 0 ? strdup(s->text) : print_ptx(s);
 }
 
 static void source_destroy(jitc_backend *b, jitc_source *s) {
-  (void)b;
-  if (!s)
-    return;
-  free(s->text);
-  free(s);
+    (void) b;
+    if (!s)
+        return;
+    free(s->text);
+    free(s);
 }
 
-static jit_status load_inside(jitc_cuda_device *d, const jitc_program *p,
-                              const jitc_blob *code, jitc_kernel **out) {
-  jitc_cuda_kernel *k;
-  TRY(jitc_cuda_kernel_load(d, p, code, &k));
-  *out = &k->base;
-  return JIT_OK;
+static jit_status load_inside(jitc_cuda_device *d, const jitc_program *p, const jitc_blob *code,
+                              jitc_kernel **out) {
+    jitc_cuda_kernel *k;
+    TRY(jitc_cuda_kernel_load(d, p, code, &k));
+    *out = &k->base;
+    return JIT_OK;
 }
 
-static jit_status load(jitc_backend *b, int device, const jitc_program *p,
-                       const jitc_blob *code, jitc_kernel **out) {
-  jitc_cuda_device *d;
-  TRY(jitc_cuda_device_get(b, device, &d));
-  INSIDE(d, load_inside(d, p, code, out));
+static jit_status load(jitc_backend *b, int device, const jitc_program *p, const jitc_blob *code,
+                       jitc_kernel **out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, load_inside(d, p, code, out));
 }
 
-static jit_status reload(jitc_backend *b, jitc_kernel *base,
-                         const jitc_blob *code) {
-  jitc_cuda_kernel *k = jitc_cuda_kernel_of(base);
-  (void)b;
-  INSIDE(k->device, jitc_cuda_kernel_reload(k, code));
+static jit_status reload(jitc_backend *b, jitc_kernel *base, const jitc_blob *code) {
+    jitc_cuda_kernel *k = jitc_cuda_kernel_of(base);
+    (void) b;
+    INSIDE(k->device, jitc_cuda_kernel_reload(k, code));
 }
 
 static void kernel_destroy(jitc_backend *b, jitc_kernel *k) {
-  (void)b;
-  if (k)
-    jitc_cuda_kernel_destroy(jitc_cuda_kernel_of(k));
+    (void) b;
+    if (k)
+        jitc_cuda_kernel_destroy(jitc_cuda_kernel_of(k));
 }
 
 /* The backend. */
 
 static void destroy(jitc_backend *base) {
-  jitc_cuda_backend *b = jitc_cuda_backend_of(base);
-  jitc_cuda_calls_destroy(b->calls);
-  for (int i = 0; i < b->device_count; ++i) {
-    jitc_cuda_unload_retired(&b->device[i]);
-    jitc_cuda_device_finish(&b->device[i]);
-  }
-  jitc_nvrtc_close(b->nvrtc);
-  free(b);
+    jitc_cuda_backend *b = jitc_cuda_backend_of(base);
+    jitc_cuda_calls_destroy(b->calls);
+    for (int i = 0; i < b->device_count; ++i) {
+        jitc_cuda_unload_retired(&b->device[i]);
+        jitc_cuda_device_finish(&b->device[i]);
+    }
+    jitc_nvrtc_close(b->nvrtc);
+    free(b);
 }
 
 static const jitc_backend slots = {
@@ -269,50 +258,47 @@ static const jitc_backend slots = {
 };
 
 static jit_status count_devices(const jitc_cuda *c, int *out) {
-  CUresult result = c->DeviceGetCount(out);
-  if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && *out == 0))
-    return jitc_fail(JIT_UNAVAILABLE, "cuda: the driver sees no CUDA device "
-                                      "(CUDA_VISIBLE_DEVICES may hide it)");
-  return jitc_cuda_check(c, result, JITC_CU_DeviceGetCount);
+    CUresult result = c->DeviceGetCount(out);
+    if (result == CUDA_ERROR_NO_DEVICE || (result == CUDA_SUCCESS && *out == 0))
+        return jitc_fail(JIT_UNAVAILABLE, "cuda: the driver sees no CUDA device "
+                                          "(CUDA_VISIBLE_DEVICES may hide it)");
+    return jitc_cuda_check(c, result, JITC_CU_DeviceGetCount);
 }
 
 static bool has_graphs(const jitc_cuda *c) {
-  return c->GraphCreate && c->GraphDestroy && c->GraphAddKernelNode &&
-         c->GraphInstantiate && c->GraphExecDestroy &&
-         c->GraphExecKernelNodeSetParams && c->GraphLaunch;
+    return c->GraphCreate && c->GraphDestroy && c->GraphAddKernelNode && c->GraphInstantiate &&
+           c->GraphExecDestroy && c->GraphExecKernelNodeSetParams && c->GraphLaunch;
 }
 
 static jit_status create_parts(jitc_cuda_backend *b, const jitc_options *o) {
-  TRY(jitc_nvrtc_open(o->cuda_nvrtc, &b->nvrtc));
-  jit_status status = jitc_cuda_calls_create(&b->calls);
-  if (status != JIT_OK) {
-    jitc_nvrtc_close(b->nvrtc);
-    return status;
-  }
-  b->graphs = o->cuda_graphs && has_graphs(&b->cuda);
-  for (int i = 0; i < b->device_count; ++i)
-    jitc_cuda_device_init(&b->device[i], b, i);
-  return JIT_OK;
+    TRY(jitc_nvrtc_open(o->cuda_nvrtc, &b->nvrtc));
+    jit_status status = jitc_cuda_calls_create(&b->calls);
+    if (status != JIT_OK) {
+        jitc_nvrtc_close(b->nvrtc);
+        return status;
+    }
+    b->graphs = o->cuda_graphs && has_graphs(&b->cuda);
+    for (int i = 0; i < b->device_count; ++i)
+        jitc_cuda_device_init(&b->device[i], b, i);
+    return JIT_OK;
 }
 
 jit_status jitc_cuda_backend_create(const jitc_options *o, jitc_backend **out) {
-  jitc_cuda cuda;
-  int count;
-  void *p;
-  TRY(jitc_cuda_open(o->cuda_driver, &cuda));
-  TRY(count_devices(&cuda, &count));
-  TRY(jitc_calloc(
-      1, sizeof(jitc_cuda_backend) + (size_t)count * sizeof(jitc_cuda_device),
-      &p));
-  jitc_cuda_backend *b = p;
-  b->base = slots;
-  b->cuda = cuda;
-  b->device_count = count;
-  jit_status status = create_parts(b, o);
-  if (status != JIT_OK) {
-    free(b);
-    return status;
-  }
-  *out = &b->base;
-  return JIT_OK;
+    jitc_cuda cuda;
+    int count;
+    void *p;
+    TRY(jitc_cuda_open(o->cuda_driver, &cuda));
+    TRY(count_devices(&cuda, &count));
+    TRY(jitc_calloc(1, sizeof(jitc_cuda_backend) + (size_t) count * sizeof(jitc_cuda_device), &p));
+    jitc_cuda_backend *b = p;
+    b->base = slots;
+    b->cuda = cuda;
+    b->device_count = count;
+    jit_status status = create_parts(b, o);
+    if (status != JIT_OK) {
+        free(b);
+        return status;
+    }
+    *out = &b->base;
+    return JIT_OK;
 }
