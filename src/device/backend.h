@@ -78,7 +78,7 @@ typedef struct jitc_launch_args {
      * device: the caller does not wait. A no-op where that is done or s == other. */              \
     X(stream_wait, jit_status, (jitc_stream * s, jitc_stream * other, uint64_t n))                 \
     /* Any thread. Hand what launch() holds back to the device: called at the end of an            \
-     * evaluation. Slots that depend on it (copies, waits, also of other streams) do so                              \
+     * evaluation. Slots that depend on it (copies, waits, also of other streams) do so            \
      * themselves. */                                                                              \
     X(flush, jit_status, (jitc_stream * s))                                                        \
     /* Any thread. Is number n done? Cheap; never waits. */                                        \
