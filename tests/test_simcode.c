@@ -294,9 +294,10 @@ Test(simcode, arithmetic_and_conversions_round_as_on_the_device) {
 #define MATH_1(X)                                                                                  \
     X(sqrt)                                                                                        \
     X(cbrt)                                                                                        \
-    X(fabs) X(floor) X(ceil) X(trunc) X(rint) X(nearbyint) X(round) X(exp) X(exp2) X(exp10)        \
-        X(expm1) X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan)     \
-            X(sinh) X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(tgamma) X(lgamma)
+    X(fabs)                                                                                        \
+    X(floor) X(ceil) X(trunc) X(rint) X(nearbyint) X(round) X(exp) X(exp2) X(exp10) X(expm1)       \
+        X(log) X(log2) X(log10) X(log1p) X(sin) X(cos) X(tan) X(asin) X(acos) X(atan) X(sinh)      \
+            X(cosh) X(tanh) X(asinh) X(acosh) X(atanh) X(erf) X(erfc) X(tgamma) X(lgamma)
 #define MATH_2(X)                                                                                  \
     X(pow) X(atan2) X(hypot) X(fmod) X(remainder) X(copysign) X(fmin) X(fmax) X(fdim) X(nextafter)
 
@@ -343,6 +344,29 @@ Test(simcode, reciprocal_roots_are_within_one_unit) {
         }
     }
     free(out);
+}
+
+/* As of quiet ones, also of those from 16-bit floats. */
+Test(simcode, signalling_nan_is_like_any_other) {
+    simcode_open();
+    CUfunction f =
+        simcode_function(SIMCODE_TEXT(KERNEL void k(u32 * out, u32 bits, u64 wide) {
+                             float n = __uint_as_float(bits);
+                             double w = __longlong_as_double((i64) wide);
+                             float inf = __uint_as_float(0x7f800000u);
+                             ST(out, (u32) (powf(1.0f, n) == 1.0f));
+                             ST(out + 1, (u32) (hypotf(n, inf) == inf));
+                             ST(out + 2, (u32) (fminf(2.0f, n) == 2.0f && fmaxf(n, 2.0f) == 2.0f));
+                             ST(out + 3, (u32) (pow(1.0, w) == 1.0 && fmin(w, 2.0) == 2.0));
+                         }),
+                         "k");
+    u32 got[4], bits = 0x7f800001;
+    u64 wide = 0x7ff0000000000001;
+    CUdeviceptr out = simcode_upload(NULL, sizeof got);
+    void *arguments[] = {&out, &bits, &wide};
+    cr_assert_eq(simcode_run(f, 1, 1, arguments), 0);
+    simcode_download(got, out, sizeof got);
+    cr_assert(got[0] && got[1] && got[2] && got[3], "%u %u %u %u", got[0], got[1], got[2], got[3]);
 }
 
 /* Wrong sizes make the text wrong. */

@@ -198,6 +198,26 @@ float sim_rcbrtf(float a) {
 double sim_rcbrt(double a) {
     return (double) (1 / cbrtl(a));
 }
+
+static float quiet_f(float a) {
+    return a != a ? sim_uint_as_float((unsigned) sim_float_as_uint(a) | 1u << 22) : a;
+}
+static double quiet(double a) {
+    return a != a ? sim_longlong_as_double(sim_double_as_longlong(a) | 1ll << 51) : a;
+}
+#define QUIET(m)                                                                                   \
+    float sim_##m##f(float a, float b) {                                                           \
+        return m##f(quiet_f(a), quiet_f(b));                                                       \
+    }                                                                                              \
+    double sim_##m(double a, double b) {                                                           \
+        return m(quiet(a), quiet(b));                                                              \
+    }
+QUIET(pow)
+QUIET(hypot)
+QUIET(fmin)
+QUIET(fmax)
+#undef QUIET
+
 int sim_isnanf(float a) {
     return a != a;
 }
