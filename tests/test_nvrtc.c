@@ -4,9 +4,12 @@
 #include "cuda/text.h"
 #include "programs.h"
 #include <criterion/criterion.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MOST = 32764, THREADS = 4 };
 
@@ -365,4 +368,54 @@ Test(nvrtc, threads_compile_at_the_same_time) {
         cr_expect_eq(jobs[i].bad, 0);
     }
     jitc_nvrtc_close(n);
+}
+
+/* A process that ends while a thread compiles. Criterion's processes end in another way, so the
+ * children are this program itself. */
+
+static void *compile_long(void *argument) {
+    jitc_program p = {0};
+    int count[JITC_OP_COUNT] = {0};
+    jitc_blob code;
+    build_all(&p, JIT_f64, 0, count);
+    char *text = text_of(&p, MOST);
+    if (jitc_nvrtc_compile(argument, text, 80, false, false, &code) == JIT_OK)
+        free(code.data);
+    free(text);
+    jitc_program_finish(&p);
+    return NULL;
+}
+
+__attribute__((constructor)) static void be_a_child(void) {
+    const char *wait_us = getenv("JITC_TEST_EXIT"), *path = getenv("JITC_TEST_NVRTC");
+    jitc_nvrtc *n;
+    jitc_blob code;
+    pthread_t thread;
+    if (!wait_us)
+        return;
+    if (jitc_nvrtc_open(path ? path : "", &n) != JIT_OK ||
+        jitc_nvrtc_compile(n, "", 80, true, false, &code) != JIT_OK ||
+        pthread_create(&thread, NULL, compile_long, n) != 0)
+        _exit(2);
+    usleep((useconds_t) atoi(wait_us));
+    exit(0);
+}
+
+extern char **environ;
+
+Test(nvrtc, a_process_may_end_while_a_kernel_is_compiled) {
+    static const char *const waits_us[] = {"0", "20000", "60000", "150000"};
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    jitc_nvrtc_close(n);
+    for (size_t i = 0; i < sizeof waits_us / sizeof *waits_us; i++) {
+        char *arguments[] = {"test_nvrtc", NULL};
+        pid_t child;
+        int status = -1;
+        setenv("JITC_TEST_EXIT", waits_us[i], 1);
+        cr_assert_eq(posix_spawn(&child, "/proc/self/exe", NULL, NULL, arguments, environ), 0);
+        cr_assert_eq(waitpid(child, &status, 0), child);
+        cr_expect_eq(status, 0, "after %s us: %#x", waits_us[i], (unsigned) status);
+    }
 }

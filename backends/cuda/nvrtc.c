@@ -20,6 +20,7 @@ struct jitc_nvrtc {
     void *library;
     char *name; /* of the file, as it was opened */
     int version, arch[MOST_ARCHS], archs;
+    atomic_bool guarded;
 #define NVRTC(name, symbol, arguments) int(*name) arguments;
 #include "cuda/nvrtc.def"
     const char *(*GetErrorString)(int);
@@ -105,7 +106,6 @@ jit_status jitc_nvrtc_open(const char *path, jitc_nvrtc **out) {
     jit_status status;
     TRY(jitc_calloc(1, sizeof *n, (void **) &n));
     TRY_GOTO(jitc_nvrtc_find(path, &n->library, &n->name), fail);
-    jitc_exit_guard();
     TRY_GOTO(find_functions(n), fail);
     TRY_GOTO(find_version(n), fail);
     TRY_GOTO(find_archs(n), fail);
@@ -212,6 +212,9 @@ jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool pt
     if (!jitc_exit_enter("nvrtc"))
         return JIT_UNAVAILABLE;
     jit_status status = compile(n, text, arch, ptx, fuse, out);
+    /* The first compilation registers destructors: only from here on is the exit sure to wait. */
+    if (!jitc_exchange_acquire(&n->guarded, true))
+        jitc_exit_guard();
     jitc_exit_leave();
     return status;
 }

@@ -1,5 +1,6 @@
 /* api.c: finding and opening the LLVM library.  Layer: llvm.  May include: core. */
 #include "llvm/api.h"
+#include "core/exit.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,41 +103,8 @@ void jitc_llvm_library_finish(jitc_llvm_library *l) {
     jitc_mutex_finish(&l->lock);
 }
 
-/* What the process has of LLVM's libraries, which never leave it.
- *
- * At exit their destructors run, as those of every library, under the threads that are still there.
- * So whoever works in the library is counted, and the exit, by a function that was registered after
- * the library and is therefore called before its destructors, waits for them and lets nobody in. */
-typedef struct llvm_process {
-    atomic_int inside;
-    atomic_bool exiting;
-    atomic_bool told; /* options of the command line can be set once */
-} llvm_process;
-
-static llvm_process process;
-static _Thread_local int own_inside; /* how often the thread is inside */
-
-bool jitc_llvm_enter(void) {
-    jitc_add_seq(&process.inside, 1); /* before the load; pairs with wait_for_work */
-    if (!jitc_load_seq(&process.exiting)) {
-        ++own_inside;
-        return true;
-    }
-    jitc_add_seq(&process.inside, -1);
-    jitc_fail(JIT_UNAVAILABLE, "llvm: the process is exiting");
-    return false;
-}
-
-void jitc_llvm_leave(void) {
-    --own_inside;
-    jitc_add_seq(&process.inside, -1);
-}
-
-static void wait_for_work(void) {
-    jitc_store_seq(&process.exiting, true); /* before the load; pairs with jitc_llvm_enter */
-    while (jitc_load_seq(&process.inside) > own_inside) /* LLVM itself may end the process */
-        sched_yield();
-}
+/* Options of LLVM's command line can be set once in a process. */
+static atomic_bool told;
 
 static jit_status load_functions(jitc_llvm_library *l, void *handle) {
     const char *missing = NULL;
@@ -167,7 +135,7 @@ static jit_status open_locked(jitc_llvm_library *l) {
         return jitc_fail(JIT_UNAVAILABLE, "llvm: cannot open %s: %s", l->path, dlerror());
     TRY(load_functions(l, handle));
     l->api.version = find_version(handle);
-    if (l->api.version < 16 && !jitc_exchange_acquire(&process.told, true)) {
+    if (l->api.version < 16 && !jitc_exchange_acquire(&told, true)) {
         /* Pointers without a pointee type, which newer versions have anyway. */
         const char *const arguments[] = {"jitc", "-opaque-pointers"};
         l->api.LLVMParseCommandLineOptions(2, arguments, NULL);
@@ -176,7 +144,7 @@ static jit_status open_locked(jitc_llvm_library *l) {
     l->api.LLVMInitializeX86Target();
     l->api.LLVMInitializeX86TargetMC();
     l->api.LLVMInitializeX86AsmPrinter();
-    atexit(wait_for_work); /* for each library: once more does no harm */
+    jitc_exit_guard();
     return JIT_OK;
 }
 

@@ -38,8 +38,4 @@ void jitc_llvm_library_finish(jitc_llvm_library *l);
 /** The functions; opens the library on the first call. Any thread. JIT_UNAVAILABLE, with the file
  *  or the symbol that is missing. */
 jit_status jitc_llvm_library_open(jitc_llvm_library *l, const jitc_llvm **out);
-/** Before and after work in the library, which must not go on while the process exits. False, with
- * an error, if it does. */
-bool jitc_llvm_enter(void);
-void jitc_llvm_leave(void);
 #endif

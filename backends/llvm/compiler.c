@@ -4,6 +4,7 @@
  * and what remains never made straight-line vector code faster, but compile time several times
  * longer. */
 #include "llvm/compiler.h"
+#include "core/exit.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,10 +189,10 @@ static jit_status generate_inside(jitc_llvm_compiler *c, const jitc_program *p, 
 static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,
                            LLVMCodeGenFileType type, jitc_blob *out) {
     level = level < 0 ? 0 : level >= JITC_LLVM_LEVELS ? JITC_LLVM_LEVELS - 1 : level;
-    if (!jitc_llvm_enter())
+    if (!jitc_exit_enter("llvm"))
         return JIT_UNAVAILABLE;
     jit_status status = generate_inside(c, p, level, type, out);
-    jitc_llvm_leave();
+    jitc_exit_leave();
     return status;
 }
 
@@ -226,9 +227,9 @@ static char *print_inside(jitc_llvm_compiler *c, const jitc_program *p) {
 }
 
 char *jitc_llvm_print(jitc_llvm_compiler *c, const jitc_program *p) {
-    if (!jitc_llvm_enter())
+    if (!jitc_exit_enter("llvm"))
         return NULL;
     char *text = print_inside(c, p);
-    jitc_llvm_leave();
+    jitc_exit_leave();
     return text;
 }
