@@ -111,7 +111,7 @@ static void measure_kinds(session *s, cuda_kind kind, const char *name, const si
 }
 
 static bool begin(session *s, int argc, char **argv) {
-    static const char *const who[] = {"jitc", "no graphs", "drjit", "torch",
+    static const char *const who[] = {"jitc", "no graphs", "torch", "drjit",
                                       "cupy", "memcpy",    NULL};
     const char *largest = getenv("BENCH_LARGEST");
     s->largest = largest ? atoi(largest) : sizes[SIZES - 1];
