@@ -9,12 +9,19 @@
 set -eu
 home=$(cd "$(dirname "$0")" && pwd)
 cd "$home"
-mkdir -p logs
 passed=0 failed=0 skipped=0 inner=0
 unset JITC_CACHE_DIR JITC_TEST_BACKEND JITC_CACHE_DISK JITC_CACHE_LIMIT
 for library in lib/libLLVM*; do # the one that was packed, also where there is another
     [ ! -e "$library" ] || export JITC_LIBLLVM="${JITC_LIBLLVM:-$home/$library}"
 done
+
+# NVRTC among Python's packages, where the library itself does not look.
+find_nvrtc() {
+    [ ! "${JITC_LIBNVRTC-}" ] && ! ls /usr/local/cuda*/lib64/libnvrtc.so* >/dev/null 2>&1 || return 0
+    found=$(python3 -c 'import glob, sys
+print(*sorted(f for d in sys.path for f in glob.glob(d + "/nvidia/*/lib/libnvrtc.so.*")))' 2>/dev/null) || return 0
+    [ ! "$found" ] || export JITC_LIBNVRTC="${found##* }"
+}
 
 has_driver() {
     [ "${JITC_LIBCUDA-}" ] || [ -e /dev/nvidia0 ] || [ -e /dev/nvidiactl ] || [ -e /dev/dxg ]
@@ -184,6 +191,8 @@ demo() {
 
 what=${1:-all}
 [ $# = 0 ] || shift
+mkdir -p logs
+find_nvrtc
 case $what in
     llvm | cuda | sim) run_tests "$what" "$@" ;;
     all) run_tests "llvm cuda sim" "$@" ;;
@@ -191,5 +200,5 @@ case $what in
     demo) demo ;;
     math) JITC_CACHE_DIR=$home/logs/cache/math bin/math_errors_cuda "$@" ;;
     sanitize) sanitize "$@" ;;
-    *) sed -n '2,/^set/p' "$0" | sed '$d' >&2 && exit 2 ;;
+    *) sed -n '2,/^set/p' run.sh | sed '$d' >&2 && exit 2 ;;
 esac
