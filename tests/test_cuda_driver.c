@@ -144,6 +144,8 @@ Test(cuda_driver, a_wait_for_a_number_is_not_one_for_what_follows) {
     ASSERT_OK(b->stream_wait(t, s, n));
     cr_assert_eq(calls("cuEventRecord"), recorded);
     cr_assert_eq(calls("cuStreamWaitEvent"), waits + 1);
+    ASSERT_OK(b->stream_wait(t, s, n)); /* known */
+    cr_assert_eq(calls("cuStreamWaitEvent"), waits + 1);
     expect(t, y, 2, 0);
     ASSERT_OK(b->wait(s, n));
     ASSERT_OK(b->stream_wait(t, s, n)); /* over: nothing to wait for */

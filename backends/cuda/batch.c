@@ -68,9 +68,8 @@ static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const u
     return status;
 }
 
-jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_kernel *base, const jitc_launch_args *a,
+jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
                             uint64_t *number) {
-    jitc_cuda_kernel *k = jitc_cuda_kernel_of(base);
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
     jitc_cuda_pending p = {.function = code->function,
                            .words = 1 + (a->count ? (size_t) a->count : 1),

@@ -83,7 +83,7 @@ static jit_status launch(jitc_stream *base, jitc_kernel *k, const jitc_launch_ar
                          uint64_t *number) {
     jitc_cuda_stream *s = jitc_cuda_stream_of(base);
     jitc_add_relaxed(&k->work, a->lanes * k->operations);
-    INSIDE(s->device, jitc_cuda_launch(s, k, a, number));
+    INSIDE(s->device, jitc_cuda_launch(s, jitc_cuda_kernel_of(k), a, number));
 }
 
 static jit_status copy(jitc_stream *base, void *to, const void *from, size_t bytes,

@@ -17,6 +17,7 @@
 typedef struct jitc_cuda_backend jitc_cuda_backend;
 typedef struct jitc_cuda_stream jitc_cuda_stream;
 typedef struct jitc_cuda_code jitc_cuda_code;
+typedef struct jitc_cuda_kernel jitc_cuda_kernel;
 typedef struct jitc_cuda_calls jitc_cuda_calls;
 
 typedef struct jitc_cuda_device {

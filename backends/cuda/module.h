@@ -15,14 +15,14 @@ struct jitc_cuda_code {
     struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
 };
 
-typedef struct jitc_cuda_kernel {
+struct jitc_cuda_kernel {
     jitc_kernel base;
     jitc_cuda_device *device;
     _Atomic(jitc_cuda_code *) code; /* the newest */
     uint32_t elements;              /* per thread */
     bool in_memory;                 /* arguments are read through a pointer */
     uint32_t instructions;          /* of the program, for messages */
-} jitc_cuda_kernel;
+};
 
 static inline jitc_cuda_kernel *jitc_cuda_kernel_of(jitc_kernel *k) {
     return (jitc_cuda_kernel *) k; /* its first member */

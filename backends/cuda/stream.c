@@ -4,7 +4,6 @@
 #include "core/mem.h"
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
     return &s->device->backend->cuda;
@@ -46,7 +45,8 @@ static void drop_mark_locked(jitc_cuda_stream *s, jitc_cuda_mark *m) REQUIRES(&s
 static void forget_first_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
     drop_mark_locked(s, s->mark[0]);
     --s->marks;
-    memmove(s->mark, s->mark + 1, s->marks * sizeof *s->mark);
+    for (unsigned i = 0; i < s->marks; ++i)
+        s->mark[i] = s->mark[i + 1];
 }
 
 /* A mark behind all that has been submitted. */
@@ -273,23 +273,45 @@ jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n) {
     return jitc_cuda_check(&d->backend->cuda, o.result, o.function);
 }
 
-jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n) {
+/* What s knows of `other`; made in place of the oldest entry if there is nothing. */
+static jitc_cuda_waited *find_waited(jitc_cuda_stream *s, const jitc_cuda_stream *other) {
+    for (int i = 0; i < JITC_CUDA_WAITED; ++i)
+        if (s->waited[i].other == other)
+            return &s->waited[i];
+    jitc_cuda_waited *oldest = &s->waited[s->next_waited++ % JITC_CUDA_WAITED];
+    *oldest = (jitc_cuda_waited) {.other = other};
+    return oldest;
+}
+
+/* Number n of `other` has been submitted. *reached: which number is waited for. */
+static outcome wait_for_event_locked(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n,
+                                     uint64_t *reached) REQUIRES(&other->mutex) {
     jitc_cuda_mark *m;
+    outcome o = find_locked(other, n, &m);
+    if (o.result != CUDA_SUCCESS)
+        return o;
+    *reached = m->number;
+    /* ORDER: work queued on s from now on after number n of `other`, by its event. What s holds
+     * back comes behind the event as well, which does no harm: `other` has handed over all that n
+     * depends on, and so waits for nothing that s holds. */
+    return (outcome) {cuda_of(s)->StreamWaitEvent(s->stream, m->event, 0), JITC_CU_StreamWaitEvent};
+}
+
+jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n) {
+    uint64_t reached = n;
     if (s == other || n <= jitc_load_acquire(&other->finished)) /* pairs with note_finished */
         return JIT_OK;
-    outcome o = {CUDA_SUCCESS, JITC_CU_StreamWaitEvent};
+    jitc_cuda_waited *waited = find_waited(s, other);
+    if (n <= waited->number)
+        return JIT_OK;
     jitc_mutex_lock(&other->mutex);
     jit_status status = n > other->submitted ? jitc_cuda_flush_locked(other) : JIT_OK;
     if (status == JIT_OK) {
-        o = find_locked(other, n, &m);
-        /* ORDER: work queued on s from now on after number n of `other`, by its event. What s
-         * holds back comes behind the event as well, which does no harm: `other` has handed over
-         * all that n depends on, and so waits for nothing that s holds. */
-        if (o.result == CUDA_SUCCESS)
-            o = (outcome) {cuda_of(s)->StreamWaitEvent(s->stream, m->event, 0),
-                           JITC_CU_StreamWaitEvent};
+        outcome o = wait_for_event_locked(s, other, n, &reached);
         status = jitc_cuda_device_check(s->device, o.result, o.function);
     }
     jitc_mutex_unlock(&other->mutex);
+    if (status == JIT_OK)
+        waited->number = reached;
     return status;
 }

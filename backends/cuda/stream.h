@@ -31,7 +31,8 @@ enum {
     JITC_CUDA_CHAIN = 64, /* kernels in one graph, at most */
     JITC_CUDA_CHAINS = 8, /* graphs kept by a stream */
     JITC_CUDA_MARKS = 32,
-    JITC_CUDA_CHUNKS = 6
+    JITC_CUDA_CHUNKS = 6,
+    JITC_CUDA_WAITED = 4
 };
 
 /** A chain of kernels that can be launched, again and again with other kernels in it. */
@@ -54,6 +55,12 @@ typedef struct jitc_cuda_batch {
     bool no_graphs; /* they did not work: why, until it has been told */
     CUresult why;
 } jitc_cuda_batch;
+
+/** The stream's work comes after number `number` of another one. */
+typedef struct jitc_cuda_waited {
+    const jitc_cuda_stream *other;
+    uint64_t number;
+} jitc_cuda_waited;
 
 /** Memory that is used in stream order: again once the work that used it last is done. */
 typedef struct jitc_cuda_chunk {
@@ -81,6 +88,8 @@ struct jitc_cuda_stream {
     uint64_t lanes;
 
     /* Guarded by base.lock, as all that queues is called under it. */
+    jitc_cuda_waited waited[JITC_CUDA_WAITED]; /* of the streams waited for last */
+    unsigned next_waited;
     jitc_cuda_chunk staging[JITC_CUDA_CHUNKS]; /* pinned host memory, for uploads */
     jitc_cuda_chunk bounce;                    /* pinned host memory, for small downloads */
     jitc_cuda_chunk table[JITC_CUDA_CHUNKS];   /* device memory, for arguments that do not fit */
@@ -108,12 +117,13 @@ void jitc_cuda_tell_graphs(jitc_cuda_stream *s);
 bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n);
 /** Wait until it has. The device may be a failed one: then for what still runs. */
 jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n);
+/** Work queued on s from now on comes after number n of `other`. */
 jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n);
 
 /* batch.c */
 
 /** Append a launch. */
-jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_kernel *k, const jitc_launch_args *a,
+jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
                             uint64_t *number);
 /** A failure is one of the device: the numbers of what could not be launched are given out. */
 jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
@@ -127,9 +137,9 @@ jit_status jitc_cuda_upload(jitc_cuda_stream *s, void *to, const void *from, siz
                             uint64_t *number);
 jit_status jitc_cuda_download(jitc_cuda_stream *s, void *to, const void *from, size_t bytes);
 /** Arguments of a kernel into device memory, behind all that has been submitted. The memory is the
- *  next launch's: *table gets its number. */
+ *  next launch's, whose number is to be written to *out. */
 jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, uint32_t count,
-                                  jitc_cuda_chunk **table);
+                                  jitc_cuda_chunk **out);
 void jitc_cuda_staging_finish(jitc_cuda_stream *s);
 
 /* calls.c */
