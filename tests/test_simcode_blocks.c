@@ -482,11 +482,11 @@ typedef struct bad_kernel {
 
 static const bad_kernel bad[] = {
     {"KERNEL void k(u32 *p, u32 n) { ST(p + n + threadIdx.x, 1u); }", 1, 1, 700,
-     "kernel k, block (0, 0, 0), thread (0, 0, 0): write of 4 bytes at"},
+     "kernel k, block (0, 0, 0), thread (0, 0, 0): write of 4 bytes: 0x"},
     {"KERNEL void k(u32 *p, u32 n) { if (threadIdx.x == 3) ST(p, LD(p - 1)); }", 1, 4, 700,
-     "thread (3, 0, 0): read of 4 bytes at"},
+     "thread (3, 0, 0): read of 4 bytes: 0x"},
     {"KERNEL void k(u32 *p, u32 n) { atomicAdd((u32 *) 64, 1u); }", 1, 1, 700,
-     "atomic of 4 bytes at 0x40"},
+     "atomic of 4 bytes: 0x40 is"},
     {"KERNEL void k(u32 *p, u32 n) { if (blockIdx.x == 2) ST((u64 *) (p + 1), (u64) 1); }", 3, 1,
      716, "block (2, 0, 0), thread (0, 0, 0): write of 8 bytes at"},
     {"KERNEL void k(uint4 *p, u32 n) { ST(p, LD((uint4 *) ((u32 *) p + 2))); }", 1, 1, 716,

@@ -25,25 +25,28 @@ static void *reach_elsewhere(sim_executor *x, uint64_t address, unsigned bytes, 
     if (in_arena(x->self->block, address, bytes)) {
         return (void *) (uintptr_t) address;
     }
-    sim_stop(SIM_ILLEGAL_ADDRESS, "%s of %u bytes at %#llx, which is in no allocation", verbs[kind],
-             bytes, (unsigned long long) address);
+    char where[256];
+    sim_describe(address, where, sizeof where);
+    sim_stop(SIM_ILLEGAL_ADDRESS, "%s of %u bytes: %s", verbs[kind], bytes, where);
 }
 
-/* The same address again: the thread probably waits until it changes. */
-static void look_again(sim_executor *x, uint64_t address) {
+/* A loop that waits, probably: let others run. */
+static void spin(sim_executor *x, uint64_t address) {
+    if (x->launch->function->waits) {
+        sim_pause();
+    } else if (x->self->again > HOPELESS) {
+        sim_stop(SIM_DEADLOCK, "waits for a change at address %#llx for ever",
+                 (unsigned long long) address);
+    }
+}
+
+static inline void look(sim_executor *x, uint64_t address) {
     sim_fiber *f = x->self;
     if (f->last != address) {
         f->last = address;
         f->again = 0;
     } else if (++f->again >= SPIN) {
-        if (x->launch->function->waits) {
-            x->spins = true;
-            sim_ready(x, f);
-            sim_suspend(x);
-        } else if (f->again > HOPELESS) {
-            sim_stop(SIM_DEADLOCK, "waits for a change at address %#llx for ever",
-                     (unsigned long long) address);
-        }
+        spin(x, address);
     }
 }
 
@@ -58,7 +61,7 @@ static inline void *reach(uint64_t address, unsigned bytes, unsigned alignment, 
 
 void *sim_load(const volatile void *p, unsigned bytes, unsigned alignment) {
     uint64_t address = (uint64_t) (uintptr_t) p;
-    look_again(sim_running, address);
+    look(sim_running, address);
     return reach(address, bytes, alignment, SIM_READ);
 }
 
@@ -94,7 +97,7 @@ unsigned long long sim_clock(void) {
 
 /* Before one: others may come first. */
 static void *reach_atomic(void *p, unsigned bytes) {
-    look_again(sim_running, (uint64_t) (uintptr_t) p);
+    look(sim_running, (uint64_t) (uintptr_t) p);
     return reach((uint64_t) (uintptr_t) p, bytes, bytes, SIM_ATOMIC);
 }
 

@@ -115,7 +115,7 @@ static bool compile(sim_code *c, const sim_scan *s, char **log) {
                asprintf(&symbols[2 * i + 1], "sim_info_%s", s->names[i]) > 0;
     }
     good = good &&
-           sim_compile(c->text, s->calls, (const char *const *) symbols, 2 * s->count, addresses,
+           sim_compile(c->text, s, (const char *const *) symbols, 2 * s->count, addresses,
                        &c->binary, log) &&
            fill(c, s, addresses, log);
     for (size_t i = 0; symbols && i < 2 * s->count; i++) {

@@ -51,7 +51,7 @@ typedef struct sim_binary {
 } sim_binary;
 
 /** Compile, and look up `count` symbols. Any thread, one at a time. */
-bool sim_compile(const char *text, const char *calls, const char *const *symbols, size_t count,
+bool sim_compile(const char *text, const sim_scan *s, const char *const *symbols, size_t count,
                  void **addresses, sim_binary *out, char **log);
 void sim_binary_free(sim_binary *o);
 

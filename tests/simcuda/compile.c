@@ -30,9 +30,32 @@ static void *data_of(void (*function)(void)) {
     return (void *) (uintptr_t) function;
 }
 
+/* Does a text name a type such as float4? */
+static bool names_vector(const char *text, const char *family) {
+    size_t n = strlen(family);
+    for (const char *p = text; (p = strstr(p, family)); p += n) {
+        if (p[n] >= '2' && p[n] <= '4') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Which parts of the prelude a text needs. */
+static void write_needs(FILE *to, const char *text, bool waits) {
+    static const char *const families[] = {"char",     "uchar",     "short", "ushort", "int",
+                                           "longlong", "ulonglong", "float", "double"};
+    fputs(waits ? "#define SIM_WAITS\n" : "", to);
+    for (size_t i = 0; i < sizeof families / sizeof *families; i++) {
+        if (names_vector(text, families[i])) {
+            fprintf(to, "#define SIM_NAMES_%s\n", families[i]);
+        }
+    }
+}
+
 /* The declarations of the builtins, the prelude, the text, the calls. `stubs`: C before all that.
  */
-static char *whole_text(const char *stubs, const char *text, const char *calls) {
+static char *whole_text(const char *stubs, const char *text, const sim_scan *s) {
     char *whole = NULL;
     size_t n;
     FILE *to = open_memstream(&whole, &n);
@@ -43,9 +66,10 @@ static char *whole_text(const char *stubs, const char *text, const char *calls) 
     for (const sim_builtin *b = sim_builtins; b->name; b++) {
         fprintf(to, "%s;\n", b->declaration);
     }
+    write_needs(to, text, s->waits);
     fputs(sim_host_prelude, to);
     /* The text says itself, by #line, where it comes from. */
-    fprintf(to, "#line 1 \"text\"\n%s\n#line 1 \"calls\"\n%s", text, calls);
+    fprintf(to, "#line 1 \"text\"\n%s\n#line 1 \"calls\"\n%s", text, s->calls);
     fclose(to);
     return whole;
 }
@@ -221,12 +245,12 @@ static bool by_gcc(const char *whole, const char *const *symbols, size_t count, 
     return good;
 }
 
-bool sim_compile(const char *text, const char *calls, const char *const *symbols, size_t count,
+bool sim_compile(const char *text, const sim_scan *s, const char *const *symbols, size_t count,
                  void **addresses, sim_binary *out, char **log) {
     const char *cc = getenv("SIMCUDA_CC");
     bool gcc = cc && strcmp(cc, "gcc") == 0;
     char *stubs = gcc ? gcc_stubs() : NULL;
-    char *whole = whole_text(stubs ? stubs : "", text, calls);
+    char *whole = whole_text(stubs ? stubs : "", text, s);
     bool good = whole && (gcc ? by_gcc : by_tcc)(whole, symbols, count, addresses, out, log);
     free(stubs);
     free(whole);

@@ -100,14 +100,21 @@ static sim_index next_block(const sim_executor *x, order *o) {
                         (unsigned) (number / g[0] / g[1])};
 }
 
+static void set_thread(const sim_launch *l, sim_place *p, unsigned thread) {
+    const unsigned *b = l->block;
+    if (thread < b[0]) { /* a division takes as long as a small kernel */
+        p->thread = (sim_index) {thread, 0, 0};
+    } else {
+        p->thread = (sim_index) {thread % b[0], thread / b[0] % b[1], thread / b[0] / b[1]};
+    }
+}
+
 static sim_place place_of(const sim_launch *l, sim_index block, unsigned thread) {
     const unsigned *b = l->block, *g = l->grid;
-    return (sim_place) {
-        .thread = {thread % b[0], thread / b[0] % b[1], thread / b[0] / b[1]},
-        .block = block,
-        .block_size = {b[0], b[1], b[2]},
-        .grid_size = {g[0], g[1], g[2]},
-    };
+    sim_place p = {
+        .block = block, .block_size = {b[0], b[1], b[2]}, .grid_size = {g[0], g[1], g[2]}};
+    set_thread(l, &p, thread);
+    return p;
 }
 
 /* ---- Without waits: one fiber for all ---- */
@@ -120,8 +127,9 @@ static void plain_entry(void) {
     bool descending = sim_below(x, 2);
     while (o.next < o.count) {
         sim_index block = next_block(x, &o);
+        *p = place_of(x->launch, block, 0);
         for (unsigned t = 0; t < x->threads; t++) {
-            *p = place_of(x->launch, block, descending ? x->threads - 1 - t : t);
+            set_thread(x->launch, p, descending ? x->threads - 1 - t : t);
             x->self->last = 0;
             call(x->arguments);
         }

@@ -13,22 +13,20 @@
 #define false ((_Bool) 0)
 typedef unsigned long size_t;
 
+/* clang-format off */
 /* Vectors have their alignment from the first member: TinyCC ignores an attribute of the type. */
 #define SIM_VECTOR(T, N, LARGE)                                                                    \
     typedef struct N##2 {                                                                          \
         _Alignas(2 * sizeof(T)) T x;                                                               \
         T y;                                                                                       \
-    }                                                                                              \
-    N##2;                                                                                          \
+    } N##2;                                                                                        \
     typedef struct N##3 {                                                                          \
         T x, y, z;                                                                                 \
-    }                                                                                              \
-    N##3;                                                                                          \
+    } N##3;                                                                                        \
     typedef struct N##4 {                                                                          \
         _Alignas(LARGE) T x;                                                                       \
         T y, z, w;                                                                                 \
-    }                                                                                              \
-    N##4;                                                                                          \
+    } N##4;                                                                                        \
     static inline N##2 make_##N##2(T x, T y) {                                                     \
         N##2 v;                                                                                    \
         v.x = x, v.y = y;                                                                          \
@@ -44,16 +42,36 @@ typedef unsigned long size_t;
         v.x = x, v.y = y, v.z = z, v.w = w;                                                        \
         return v;                                                                                  \
     }
-SIM_VECTOR(signed char, char, 4)
-SIM_VECTOR(unsigned char, uchar, 4)
-SIM_VECTOR(short, short, 8)
-SIM_VECTOR(unsigned short, ushort, 8)
-SIM_VECTOR(int, int, 16)
+/* clang-format on */
 SIM_VECTOR(unsigned int, uint, 16)
+/* Reading them takes a third of a small text's time, so there are only those that it names. */
+#ifdef SIM_NAMES_char
+SIM_VECTOR(signed char, char, 4)
+#endif
+#ifdef SIM_NAMES_uchar
+SIM_VECTOR(unsigned char, uchar, 4)
+#endif
+#ifdef SIM_NAMES_short
+SIM_VECTOR(short, short, 8)
+#endif
+#ifdef SIM_NAMES_ushort
+SIM_VECTOR(unsigned short, ushort, 8)
+#endif
+#ifdef SIM_NAMES_int
+SIM_VECTOR(int, int, 16)
+#endif
+#ifdef SIM_NAMES_longlong
 SIM_VECTOR(long long, longlong, 16)
+#endif
+#ifdef SIM_NAMES_ulonglong
 SIM_VECTOR(unsigned long long, ulonglong, 16)
+#endif
+#ifdef SIM_NAMES_float
 SIM_VECTOR(float, float, 16)
+#endif
+#ifdef SIM_NAMES_double
 SIM_VECTOR(double, double, 16)
+#endif
 #undef SIM_VECTOR
 typedef uint3 dim3;
 
@@ -89,50 +107,6 @@ struct sim_place {
     T *name = (T *) sim_shared(&sim_id_of_##name, sizeof(T) * (count))
 #define SHARED_DYNAMIC(T, name) T *name = (T *) sim_shared((void *) 0, 0)
 
-/* Kinds: barrier.c and warp.c. */
-#define __syncthreads()             ((void) sim_barrier(0, 0, __LINE__))
-#define __syncthreads_count(value)  sim_barrier(1, (value) != 0, __LINE__)
-#define __syncthreads_and(value)    sim_barrier(2, (value) != 0, __LINE__)
-#define __syncthreads_or(value)     sim_barrier(3, (value) != 0, __LINE__)
-#define SIM_WARP_0(kind, mask)      sim_warp(kind, mask, 0, 0, 32, __LINE__)
-#define SIM_WARP_1(kind, mask, bit) ((unsigned) sim_warp(kind, mask, (bit) != 0, 0, 32, __LINE__))
-#define SIM_WARP_OF(mask, ...)      ((void) SIM_WARP_0(0, mask))
-#define __syncwarp(...)             SIM_WARP_OF(__VA_ARGS__ + 0xffffffffu * (sizeof #__VA_ARGS__ == 1), 0)
-#define __ballot_sync(mask, bit)    SIM_WARP_1(1, mask, bit)
-#define __any_sync(mask, bit)       ((int) SIM_WARP_1(2, mask, bit))
-#define __all_sync(mask, bit)       ((int) SIM_WARP_1(3, mask, bit))
-#define __activemask()              sim_active_mask()
-
-/* clang-format off */
-#define SIM_TYPES(X)                                                                               \
-    X(int, i32) X(unsigned, u32)                                                                   \
-    X(long, l64) X(unsigned long, ul64) X(long long, i64) X(unsigned long long, u64)               \
-    X(float, f32) X(double, f64)
-/* clang-format on */
-#define SIM_SHUFFLE_OF(T, name)                                                                    \
-    static inline T sim_shuffle_##name(int kind, unsigned mask, T value, unsigned lane,            \
-                                       unsigned width, int line) {                                 \
-        union {                                                                                    \
-            T value;                                                                               \
-            unsigned long long bits;                                                               \
-        } u;                                                                                       \
-        u.bits = 0;                                                                                \
-        u.value = value;                                                                           \
-        u.bits = sim_warp(kind, mask, u.bits, lane, width, line);                                  \
-        return u.value;                                                                            \
-    }
-SIM_TYPES(SIM_SHUFFLE_OF)
-#define SIM_MATCH_OF(T, name)                                                                      \
-    static inline unsigned sim_match_##name(unsigned mask, T value, int line) {                    \
-        union {                                                                                    \
-            T value;                                                                               \
-            unsigned long long bits;                                                               \
-        } u;                                                                                       \
-        u.bits = 0;                                                                                \
-        u.value = value;                                                                           \
-        return (unsigned) sim_warp(8, mask, u.bits, 0, 32, line);                                  \
-    }
-SIM_TYPES(SIM_MATCH_OF)
 #define SIM_BY_TYPE(name, value)                                                                   \
     _Generic(+(value),                                                                             \
         int: name##i32,                                                                            \
@@ -143,28 +117,77 @@ SIM_TYPES(SIM_MATCH_OF)
         unsigned long long: name##u64,                                                             \
         float: name##f32,                                                                          \
         double: name##f64)
+
+#ifdef SIM_WAITS
+/* Kinds: barrier.c and warp.c. */
+#    define __syncthreads()            ((void) sim_barrier(0, 0, __LINE__))
+#    define __syncthreads_count(value) sim_barrier(1, (value) != 0, __LINE__)
+#    define __syncthreads_and(value)   sim_barrier(2, (value) != 0, __LINE__)
+#    define __syncthreads_or(value)    sim_barrier(3, (value) != 0, __LINE__)
+#    define SIM_WARP_0(kind, mask)     sim_warp(kind, mask, 0, 0, 32, __LINE__)
+#    define SIM_WARP_1(kind, mask, bit)                                                            \
+        ((unsigned) sim_warp(kind, mask, (bit) != 0, 0, 32, __LINE__))
+#    define SIM_WARP_OF(mask, ...)   ((void) SIM_WARP_0(0, mask))
+#    define __syncwarp(...)          SIM_WARP_OF(__VA_ARGS__ + 0xffffffffu * (sizeof #__VA_ARGS__ == 1), 0)
+#    define __ballot_sync(mask, bit) SIM_WARP_1(1, mask, bit)
+#    define __any_sync(mask, bit)    ((int) SIM_WARP_1(2, mask, bit))
+#    define __all_sync(mask, bit)    ((int) SIM_WARP_1(3, mask, bit))
+#    define __activemask()           sim_active_mask()
+
+/* clang-format off */
+#define SIM_TYPES(X)                                                                               \
+    X(int, i32) X(unsigned, u32)                                                                   \
+    X(long, l64) X(unsigned long, ul64) X(long long, i64) X(unsigned long long, u64)               \
+    X(float, f32) X(double, f64)
+/* clang-format on */
+#    define SIM_SHUFFLE_OF(T, name)                                                                \
+        static inline T sim_shuffle_##name(int kind, unsigned mask, T value, unsigned lane,        \
+                                           unsigned width, int line) {                             \
+            union {                                                                                \
+                T value;                                                                           \
+                unsigned long long bits;                                                           \
+            } u;                                                                                   \
+            u.bits = 0;                                                                            \
+            u.value = value;                                                                       \
+            u.bits = sim_warp(kind, mask, u.bits, lane, width, line);                              \
+            return u.value;                                                                        \
+        }
+SIM_TYPES(SIM_SHUFFLE_OF)
+#    define SIM_MATCH_OF(T, name)                                                                  \
+        static inline unsigned sim_match_##name(unsigned mask, T value, int line) {                \
+            union {                                                                                \
+                T value;                                                                           \
+                unsigned long long bits;                                                           \
+            } u;                                                                                   \
+            u.bits = 0;                                                                            \
+            u.value = value;                                                                       \
+            return (unsigned) sim_warp(8, mask, u.bits, 0, 32, line);                              \
+        }
+SIM_TYPES(SIM_MATCH_OF)
 /* The width of the shuffle may be left out. */
-#define SIM_SHUFFLE(kind, mask, value, lane, width, ...)                                           \
-    SIM_BY_TYPE(sim_shuffle_, value)(kind, mask, value, (unsigned) (lane), width, __LINE__)
-#define __shfl_sync(...)              SIM_SHUFFLE(4, __VA_ARGS__, 32, 0)
-#define __shfl_up_sync(...)           SIM_SHUFFLE(5, __VA_ARGS__, 32, 0)
-#define __shfl_down_sync(...)         SIM_SHUFFLE(6, __VA_ARGS__, 32, 0)
-#define __shfl_xor_sync(...)          SIM_SHUFFLE(7, __VA_ARGS__, 32, 0)
-#define __match_any_sync(mask, value) SIM_BY_TYPE(sim_match_, value)(mask, value, __LINE__)
-#define SIM_REDUCE(kind, mask, value)                                                              \
-    _Generic(+(value), int: sim_reduce_i32, unsigned: sim_reduce_u32)(kind, mask, value, __LINE__)
+#    define SIM_SHUFFLE(kind, mask, value, lane, width, ...)                                       \
+        SIM_BY_TYPE(sim_shuffle_, value)(kind, mask, value, (unsigned) (lane), width, __LINE__)
+#    define __shfl_sync(...)              SIM_SHUFFLE(4, __VA_ARGS__, 32, 0)
+#    define __shfl_up_sync(...)           SIM_SHUFFLE(5, __VA_ARGS__, 32, 0)
+#    define __shfl_down_sync(...)         SIM_SHUFFLE(6, __VA_ARGS__, 32, 0)
+#    define __shfl_xor_sync(...)          SIM_SHUFFLE(7, __VA_ARGS__, 32, 0)
+#    define __match_any_sync(mask, value) SIM_BY_TYPE(sim_match_, value)(mask, value, __LINE__)
+#    define SIM_REDUCE(kind, mask, value)                                                          \
+        _Generic(+(value), int: sim_reduce_i32, unsigned: sim_reduce_u32)(kind, mask, value,       \
+                                                                          __LINE__)
 static inline int sim_reduce_i32(int kind, unsigned mask, int value, int line) {
     return (int) sim_warp(kind, mask, (unsigned long long) (long long) value, 0, 32, line);
 }
 static inline unsigned sim_reduce_u32(int kind, unsigned mask, unsigned value, int line) {
     return (unsigned) sim_warp(kind, mask, value, 0, 32, line);
 }
-#define __reduce_add_sync(mask, value) SIM_REDUCE(9, mask, value)
-#define __reduce_min_sync(mask, value) SIM_REDUCE(10, mask, value)
-#define __reduce_max_sync(mask, value) SIM_REDUCE(11, mask, value)
-#define __reduce_and_sync(mask, value) SIM_REDUCE(12, mask, value)
-#define __reduce_or_sync(mask, value)  SIM_REDUCE(13, mask, value)
-#define __reduce_xor_sync(mask, value) SIM_REDUCE(14, mask, value)
+#    define __reduce_add_sync(mask, value) SIM_REDUCE(9, mask, value)
+#    define __reduce_min_sync(mask, value) SIM_REDUCE(10, mask, value)
+#    define __reduce_max_sync(mask, value) SIM_REDUCE(11, mask, value)
+#    define __reduce_and_sync(mask, value) SIM_REDUCE(12, mask, value)
+#    define __reduce_or_sync(mask, value)  SIM_REDUCE(13, mask, value)
+#    define __reduce_xor_sync(mask, value) SIM_REDUCE(14, mask, value)
+#endif
 
 /* Atomics, on global and shared memory, for the types that CUDA has. */
 #define SIM_ATOMIC_32(name, p)                                                                     \
