@@ -233,8 +233,8 @@ static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
         chain->used = ++b->launches;
         return true;
     }
-    b->no_graphs = true; /* it would not work the next time either */
-    b->why = result;
+    b->no_graphs = true;                 /* it would not work the next time either */
+    jitc_store_release(&b->why, result); /* pairs with jitc_cuda_tell_graphs */
     return false;
 }
 
@@ -273,10 +273,9 @@ jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {
 
 void jitc_cuda_tell_graphs(jitc_cuda_stream *s) {
     const char *name = NULL;
-    jitc_mutex_lock(&s->mutex);
-    CUresult why = s->batch.why;
-    s->batch.why = CUDA_SUCCESS;
-    jitc_mutex_unlock(&s->mutex);
+    if (__builtin_expect(jitc_load_relaxed(&s->batch.why) == CUDA_SUCCESS, 1))
+        return;
+    CUresult why = jitc_exchange_acquire(&s->batch.why, CUDA_SUCCESS);
     if (why != CUDA_SUCCESS && s->device->backend->cuda.GetErrorName(why, &name) == CUDA_SUCCESS)
         jitc_log(JITC_LOG_WARN, "cuda: kernels are launched one by one: graphs do not work: %s",
                  name);

@@ -52,8 +52,8 @@ typedef struct jitc_cuda_batch {
     jitc_cuda_chain *chains[JITC_CUDA_CHAINS];
     uint64_t seen; /* bit i: a chain of i + 1 kernels was wanted before */
     uint64_t launches;
-    bool no_graphs; /* they did not work: why, until it has been told */
-    CUresult why;
+    bool no_graphs;       /* they did not work */
+    _Atomic CUresult why; /* and that has not been told yet */
 } jitc_cuda_batch;
 
 /** The stream's work comes after number `number` of another one. */
