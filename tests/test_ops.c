@@ -11,9 +11,13 @@
 #define FOR_TYPES(t) for (jit_dtype t = JIT_bool; t <= JIT_f64; ++t)
 
 enum {
-    SEVERAL_BLOCKS = 2 * 16384 + 7, /* elements, so that several threads have something to do */
-    BATCH = 16                      /* results that are evaluated in one kernel */
+    BATCH = 16 /* results that are evaluated in one kernel */
 };
+
+/** Elements, so that several threads have something to do, or a GPU several blocks. */
+static size_t several_blocks(void) {
+    return support_simulated() ? 4096 + 7 : 2 * 16384 + 7;
+}
 
 TestSuite(ops, .init = support_init, .fini = support_shutdown);
 TestSuite(casts, .init = support_init, .fini = support_shutdown);
@@ -131,10 +135,12 @@ typedef struct combinations {
 /** How many values of each operand, so that there are neither too few nor too many combinations. */
 static size_t value_limit(jitc_op op, jit_dtype t) {
     bool inexact = jitc_ops[op].props & JITC_INEXACT;
+    bool fewer = support_simulated(); /* there the same code runs, only slower */
     switch (jitc_ops[op].form) {
-        case JITC_FORM_UNARY: return inexact && jitc_dtypes[t].bits == 16 ? 8192 : 65536;
-        case JITC_FORM_TERNARY: return 34;
-        default: return jitc_dtypes[t].bits == 8 ? 256 : 190;
+        case JITC_FORM_UNARY:
+            return inexact && jitc_dtypes[t].bits == 16 ? fewer ? 2048 : 8192 : 65536;
+        case JITC_FORM_TERNARY: return fewer ? 22 : 34;
+        default: return fewer ? 100 : jitc_dtypes[t].bits == 8 ? 256 : 190;
     }
 }
 
@@ -144,12 +150,13 @@ static combinations combine(jitc_op op, jit_dtype t) {
     c.values = unary && jitc_dtypes[t].bits <= 16 ? values_all(t) : values_edges(t);
     values_thin(&c.values, value_limit(op, t));
     if (unary && jitc_dtypes[t].bits > 16)
-        values_add_random(&c.values, t, jitc_ops[op].props & JITC_INEXACT ? 8000 : SEVERAL_BLOCKS);
+        values_add_random(&c.values, t,
+                          jitc_ops[op].props & JITC_INEXACT ? 8000 : several_blocks());
     size_t n = c.values.count, all = n;
     for (int k = 1; k < jitc_ops[op].arity; ++k)
         all *= jitc_ops[op].form == JITC_FORM_SELECT && k == 1 ? 2 : n;
     bool slow = jitc_ops[op].props & JITC_INEXACT;
-    c.size = all > SEVERAL_BLOCKS || slow ? all : SEVERAL_BLOCKS;
+    c.size = all > several_blocks() || slow ? all : several_blocks();
     for (int k = 0; k < 3; ++k)
         c.bits[k] = calloc(c.size, sizeof *c.bits[k]);
     for (size_t i = 0; i < c.size; ++i) {
