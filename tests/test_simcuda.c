@@ -7,6 +7,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* ---- start, devices, contexts ---- */
 
@@ -140,6 +142,17 @@ Test(simcuda, functions_are_looked_up_by_name_and_version) {
     cr_assert_eq(status, 2, "there is one, but of a later version");
     GIVES(cu.GetProcAddress("cuNoSuchThing", &found, 13000, 0, &status), CUDA_ERROR_NOT_FOUND);
     cr_assert_eq(status, 1);
+}
+
+Test(simcuda, a_forked_child_cannot_use_the_driver) {
+    client_start();
+    int count, status = 0;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(cu.DeviceGetCount(&count) == CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    waitpid(child, &status, 0);
+    cr_assert_eq(status, 0);
+    client_end();
 }
 
 /* ---- memory ---- */

@@ -3,8 +3,8 @@
  *   libsimcuda.so exports the driver's and NVRTC's entry points. Device memory lies in a range of
  *   addresses that the host cannot touch; kernels and copies reach it through a second mapping.
  *
- *   api.c ...      the driver: contexts, streams, events, memory, modules, graphs     (driver side)
- *   code.c exec.c  NVRTC, compiling the CUDA C for the host, running blocks            (code side)
+ *   state.h, entry.c ...   the driver: contexts, streams, events, memory, graphs      (driver side)
+ *   code.h, exec.h ...     NVRTC, compiling the CUDA C for the host, running blocks     (code side)
  *
  * This file is what the two sides know of each other. */
 #ifndef SIMCUDA_SIM_H
@@ -91,7 +91,11 @@ typedef enum sim_result {
  *  on what went wrong: kernel, block, thread, address. */
 sim_result sim_run(const sim_launch *l, char *report, size_t size);
 
-/* ---- Settings, exported by the library for tests: find them by dlsym() ---- */
+/* ---- Settings, exported by the library for tests: find them by dlsym() ----
+ *
+ * From the environment, read at the first call: SIMCUDA_DEVICES (2; 0: no device),
+ * SIMCUDA_CAPABILITY (90), SIMCUDA_VERSION (13000), SIMCUDA_MEMORY (bytes), SIMCUDA_SEED,
+ * SIMCUDA_KERNEL_TIME_US, SIMCUDA_TRACE=1 (every call and fault to stderr). */
 
 /** Seed of everything that is random: order of blocks, blocks resident at once, which stream's work
  *  runs next. Also the environment variable SIMCUDA_SEED. 0: ascending, one block, as queued. */
