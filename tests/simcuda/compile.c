@@ -160,7 +160,11 @@ static char *gcc_stubs(void) {
 
 static bool write_file(const char *path, const char *text) {
     FILE *f = fopen(path, "w");
-    return f && (fputs(text, f) >= 0) & (fclose(f) == 0);
+    if (!f) {
+        return false;
+    }
+    bool good = fputs(text, f) >= 0;
+    return fclose(f) == 0 && good;
 }
 
 static char *read_file(const char *path) {
