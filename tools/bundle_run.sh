@@ -9,7 +9,8 @@
 set -eu
 home=$(cd "$(dirname "$0")" && pwd)
 cd "$home"
-passed=0 failed=0 skipped=0 inner=0
+passed=0 failed=0 skipped=0 single=0 single_skipped=0
+export CRITERION_VERBOSITY_LEVEL=1 # skipped tests are named
 unset JITC_CACHE_DIR JITC_TEST_BACKEND JITC_CACHE_DISK JITC_CACHE_LIMIT
 for library in lib/libLLVM*; do # the one that was packed, also where there is another
     [ ! -e "$library" ] || export JITC_LIBLLVM="${JITC_LIBLLVM:-$home/$library}"
@@ -82,7 +83,8 @@ count() { # verdict log
         skip) skipped=$((skipped + 1)) ;;
         *) failed=$((failed + 1)) ;;
     esac
-    inner=$((inner + $(sed -n 's/.*Passing: \([0-9]*\).*/\1/p' "$2" | tail -n 1 | grep . || echo 0)))
+    single=$((single + $(sed -n 's/.*Passing: \([0-9]*\).*/\1/p' "$2" | tail -n 1 | grep . || echo 0)))
+    single_skipped=$((single_skipped + $(grep -c '^\[SKIP\]' "$2" || true)))
 }
 
 run_test() { # mode name seconds variables program arguments...
@@ -94,8 +96,8 @@ run_test() { # mode name seconds variables program arguments...
     [ "$variables" != - ] || variables=
     variables=$(printf %s "$variables" | sed "s|@lib/|$home/lib/|g")
     # shellcheck disable=SC2086 # variables are words
-    in_mode "$mode" env JITC_CACHE_DIR="$home/logs/cache/$mode-$name" $variables ${wrapper-} \
-        timeout -k 10 "$((seconds * ${patience:-1}))" "bin/$program" "$@" >"$log" 2>&1 </dev/null ||
+    in_mode "$mode" env JITC_CACHE_DIR="$home/logs/cache/$mode-$name" $variables \
+        timeout -k 10 "$((seconds * ${patience:-1}))" ${wrapper-} "bin/$program" "$@" >"$log" 2>&1 </dev/null ||
         status=$?
     word=$(verdict "$status" "$log")
     if [ "$word" = pass ] && grep -Eq 'ERROR SUMMARY: [1-9]' "$log"; then
@@ -105,7 +107,7 @@ run_test() { # mode name seconds variables program arguments...
     echo "$word  $mode  $name  $(($(date +%s) - begin)) s$(
         sed -n 's/.*Synthesis: *//p' "$log" | tail -n 1 | sed 's/^/  /')"
     if [ "$word" = FAIL ]; then
-        tail -n "${JITC_TAIL:-25}" "$log" | sed 's/^/      /'
+        grep -Ev '^\[(RUN |PASS|SKIP)\]' "$log" | tail -n "${JITC_TAIL:-25}" | sed 's/^/      /'
     fi
 }
 
@@ -131,7 +133,8 @@ run_mode() { # mode test...
 }
 
 finish() {
-    echo "$passed passed, $failed failed, $skipped skipped (programs; $inner single tests passed)"
+    echo "$passed passed, $failed failed, $skipped skipped (programs;" \
+        "single tests: $single passed, $single_skipped skipped)"
     [ "$failed" = 0 ] || exit 1
     [ "$passed" != 0 ] || { echo "nothing was run" && exit 1; }
 }
