@@ -11,7 +11,7 @@ static void find(void *function, const char *symbol) {
 cuda_world cuda_world_find(void) {
     cuda_world w = {0};
     if (support_backend() != JIT_CUDA)
-        cr_skip_test("this is about CUDA: set JITC_TEST_BACKEND=cuda");
+        support_skip("this is about CUDA: set JITC_TEST_BACKEND=cuda");
     find(&w.CtxReset, "cuDevicePrimaryCtxReset_v2");
     find(&w.CtxRetain, "cuDevicePrimaryCtxRetain");
     find(&w.CtxRelease, "cuDevicePrimaryCtxRelease_v2");
@@ -33,7 +33,7 @@ cuda_world cuda_world_find(void) {
 cuda_world cuda_world_simulated(void) {
     cuda_world w = cuda_world_find();
     if (!w.faults)
-        cr_skip_test("this wants the simulated driver");
+        support_skip("this wants the simulated driver");
     return w;
 }
 

@@ -10,6 +10,7 @@
 #include <criterion/event.h>
 #include <criterion/parameterized.h>
 #include <fnmatch.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +27,23 @@ static struct criterion_test *current;
 static void *current_param;
 static bool failed; /* by cr_expect() */
 
+enum { SKIPPED = 77 }; /* exit status of a test that has left itself out */
+
 void criterion_send_assert(struct criterion_assert_stats *stats) {
     if (!stats->passed)
         fprintf(stderr, "%s:%u: %s\n", stats->file, stats->line, stats->message);
 }
 void criterion_abort_test(void) {
     _exit(1);
+}
+void criterion_skip_test(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    fprintf(stderr, "%s is skipped: ", current->data->identifier_);
+    vfprintf(stderr, format, arguments);
+    fputc('\n', stderr);
+    va_end(arguments);
+    _exit(SKIPPED);
 }
 void criterion_continue_test(void) {
     failed = true;
@@ -91,7 +103,7 @@ static bool passes(struct criterion_test *test, void *param) {
     waitpid(child, &status, 0);
     int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
-    bool good = signal == test->data->signal && code == test->data->exit_code;
+    bool good = signal == test->data->signal && (code == test->data->exit_code || code == SKIPPED);
     if (!good)
         fprintf(stderr, "%s failed: exit status %d, signal %d\n", test->data->identifier_, code,
                 signal);

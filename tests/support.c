@@ -2,6 +2,7 @@
 #include "support.h"
 #include "cuda/driver.h"
 #include <dlfcn.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,16 @@ jit_backend support_backend(void) {
     return JIT_CUDA;
 }
 
+void support_skip(const char *format, ...) {
+    char why[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
+    fprintf(stderr, "skipped: %s\n", why); /* Criterion says so only when it is asked to */
+    cr_skip_test("%s", why);
+}
+
 bool support_is_built(jit_backend b) {
     const unsigned built = 0
 #define BACKEND(name, id) | id
@@ -30,7 +41,7 @@ bool support_is_built(jit_backend b) {
 void support_init(void) {
     jit_status status = jit_init(support_backend());
     if (status == JIT_UNAVAILABLE && support_backend() == JIT_CUDA && !getenv("JITC_LIBCUDA"))
-        cr_skip_test("%s", jit_error());
+        support_skip("%s", jit_error());
     ASSERT_OK(status);
 }
 
@@ -50,7 +61,7 @@ bool support_maps_host_memory(void) {
 
 void support_need_host_memory(void) {
     if (!support_maps_host_memory())
-        cr_skip_test("this backend cannot use host memory");
+        support_skip("this backend cannot use host memory");
 }
 
 /** The library that the backend has opened, or will: the same one, since it goes by its name. */

@@ -20,6 +20,8 @@ void support_init(void);
 /** jit_shutdown(). No mapped memory may be left, and the simulated driver, where there is one, must
  * not have found anything wrong. */
 void support_shutdown(void);
+/** Leave the test out, and say why. */
+__attribute__((format(printf, 1, 2))) _Noreturn void support_skip(const char *format, ...);
 /** Can the backend under test use host memory in place? Else jit_map() is JIT_UNSUPPORTED, and an
  * address on the device means nothing on the host. */
 bool support_maps_host_memory(void);

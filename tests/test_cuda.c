@@ -89,7 +89,7 @@ Test(cuda, launches_with_many_parameters_follow_each_other) {
 
 static void need_devices(int count) {
     if (jit_device_count(JIT_CUDA) < count)
-        cr_skip_test("there is one device only");
+        support_skip("there is one device only");
 }
 
 Test(cuda, variables_live_on_the_device_of_their_thread) {
@@ -326,7 +326,7 @@ Test(cuda, more_than_two_to_the_31_lanes, .timeout = 300) {
     const size_t n = ((size_t) 1 << 31) + 70, tail = 100;
     uint8_t got[100];
     if (!getenv("JITC_TEST_LARGE"))
-        cr_skip_test("JITC_TEST_LARGE is not set");
+        support_skip("JITC_TEST_LARGE is not set");
     jit_scope_push();
     jit_var i = jit_counter(JIT_CUDA, n);
     jit_var x = jit_cast(jit_mod(i, jit_u32(JIT_CUDA, 251)), JIT_u8);

@@ -123,7 +123,7 @@ Test(cuda_cache, kernels_of_one_evaluation_compile_side_by_side, .timeout = 120)
     const char *meeting = getenv("JITC_TEST_MEETING_NVRTC"), *nvrtc = getenv("JITC_LIBNVRTC");
     int (*most)(void);
     if (!meeting || !nvrtc)
-        cr_skip_test("JITC_TEST_MEETING_NVRTC or JITC_LIBNVRTC is not set");
+        support_skip("JITC_TEST_MEETING_NVRTC or JITC_LIBNVRTC is not set");
     setenv("JITC_TEST_NVRTC", nvrtc, 1);
     ASSERT_OK(jit_set_option("cuda_nvrtc", meeting));
     ASSERT_OK(jit_set_option("cache_disk", "0"));

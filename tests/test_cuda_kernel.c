@@ -21,7 +21,7 @@ static void start(void) {
     jitc_options_init(&o);
     jit_status status = jitc_cuda_backend_create(&o, &b);
     if (status == JIT_UNAVAILABLE && !getenv("JITC_LIBCUDA"))
-        cr_skip_test("%s", jit_error());
+        support_skip("%s", jit_error());
     ASSERT_OK(status);
     cr_assert_null(jitc_backend_missing_slot(b));
     ASSERT_OK(b->device_count(b, &count));

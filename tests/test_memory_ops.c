@@ -461,7 +461,7 @@ Test(map, host_memory_is_refused_where_the_device_cannot_use_it) {
     float data[3] = {1, 2, 3};
     int released = 0;
     if (support_maps_host_memory())
-        cr_skip_test("this backend uses host memory");
+        support_skip("this backend uses host memory");
     cr_assert_eq(jit_map(B, JIT_f32, data, 3, count_release, &released), 0);
     cr_assert_eq(jit_error_status(), JIT_UNSUPPORTED, "%s", jit_error());
     cr_assert(strstr(jit_error(), "jit_from_host()"), "%s", jit_error());
