@@ -272,8 +272,10 @@ Test(nvrtc, multiplications_and_additions_fuse_only_where_that_is_wanted) {
     uint32_t product = add(&p, JITC_OP_mul, JIT_f32, x, y, 0);
     add_store(&p, JIT_f32, add(&p, JITC_OP_add, JIT_f32, product, y, 0), NULL, params);
     char *exact = ptx_of(n, &p, MOST, false), *fused = ptx_of(n, &p, MOST, true);
-    cr_expect_eq(occurrences(exact, "fma.rn.f32"), 0);
-    cr_expect_eq(occurrences(fused, "fma.rn.f32"), 4);
+    /* With .rn an instruction is not fused; without, the next compiler may. */
+    cr_expect_eq(occurrences(exact, "mul.rn.f32"), 4, "%s", exact);
+    cr_expect_eq(occurrences(exact, "add.rn.f32"), 4, "%s", exact);
+    cr_expect_eq(occurrences(fused, "add.rn.f32"), 0, "%s", fused);
     free(exact);
     free(fused);
     jitc_program_finish(&p);
@@ -397,6 +399,7 @@ __attribute__((constructor)) static void be_a_child(void) {
         jitc_nvrtc_compile(n, "", 80, true, false, &code) != JIT_OK ||
         pthread_create(&thread, NULL, compile_long, n) != 0)
         _exit(2);
+    free(code.data);
     usleep((useconds_t) atoi(wait_us));
     exit(0);
 }

@@ -34,7 +34,8 @@ static const struct {
     {"-default-device", 0},
     {"-w", 0}, /* warnings are about what a generator may well write */
     {"--minimal", 12040},
-    {"--no-cache", 12090}, /* the kernel cache is ours */
+    {"--no-cache", 12090},          /* the kernel cache is ours */
+    {"--Ofast-compile=min", 12090}, /* a fifth less time, code as good */
 };
 enum { OPTIONS = sizeof options / sizeof *options };
 

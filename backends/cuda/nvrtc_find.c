@@ -24,11 +24,28 @@ static const place places[] = {
     {NULL, "/usr/lib/python3*/*-packages/nvidia/*/lib/libnvrtc.so.*"},
 };
 
+/** NVRTC opens a second library, by name, from its own folder. Where it would not look there (under
+ * a sanitizer, which opens libraries in its stead) it finds one that is open already. */
+static void open_builtins(const char *path) {
+    const char *end = strrchr(path, '/');
+    char pattern[1024];
+    glob_t files;
+    if (!end)
+        return;
+    snprintf(pattern, sizeof pattern, "%.*s/libnvrtc-builtins.so.[0-9]*", (int) (end - path), path);
+    if (glob(pattern, 0, NULL, &files) != 0)
+        return;
+    for (size_t i = 0; i < files.gl_pathc; ++i)
+        dlopen(files.gl_pathv[i], RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
+    globfree(&files);
+}
+
 static bool open_file(const char *path, void **library, char **name) {
     /* It stays in the process: its threads' data has destructors of its own. */
     *library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!*library)
         return false;
+    open_builtins(path);
     *name = strdup(path);
     if (*name)
         return true;
