@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { SMALL = 1024, HOPS = 20, FILL_NS = 5000000, MOST_CALLS = 4096 };
+enum { SMALL = 1024, HOPS = 20, MOST_CALLS = 4096 };
+static const double fill_ns = 5e6;
 
 const char *const cuda_peer_names[CUDA_PEERS] = {"torch", "drjit", "cupy"};
 
@@ -54,7 +55,7 @@ static double sample_cost(void *context) {
         for (size_t i = 0; i < c->work.calls; ++i)
             if (!evaluate_once(c, &total))
                 return cuda_work_failed("evaluating");
-        if (total >= FILL_NS || c->work.calls >= MOST_CALLS)
+        if (total >= fill_ns || c->work.calls >= MOST_CALLS)
             return total / (double) c->work.calls;
     }
 }

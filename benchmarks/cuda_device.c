@@ -9,7 +9,8 @@
 #include <string.h>
 
 typedef unsigned long long device_pointer;
-enum { FILL_NS = 5000000, MOST_CALLS = 4096, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
+enum { MOST_CALLS = 4096, CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
+static const double fill_ns = 5e6;
 static const double most_copied = 1 << 30;
 
 /* The driver's functions; X(field, symbol, arguments). All return 0 for success. */
@@ -154,7 +155,7 @@ static double copy_back_to_back(cuda_copy *c, size_t bytes) {
         if (d->sync(NULL) != 0)
             return -1;
         double elapsed = bench_now() - start;
-        if (elapsed >= FILL_NS || c->calls >= MOST_CALLS)
+        if (elapsed >= fill_ns || c->calls >= MOST_CALLS)
             return elapsed / (double) c->calls;
     }
 }

@@ -5,7 +5,8 @@
 
 #include <stdio.h>
 
-enum { FILL_NS = 5000000, MOST_CALLS = 4096 };
+enum { MOST_CALLS = 4096 };
+static const double fill_ns = 5e6;
 
 size_t cuda_work_inputs(const cuda_work *w) {
     return w->kind == CUDA_SUM ? w->count : w->kind == CUDA_GATHER || w->kind == CUDA_HOPS ? 1 : 2;
@@ -126,7 +127,7 @@ double cuda_work_sample(void *work) {
         if (jit_sync_thread() != JIT_OK)
             return cuda_work_failed("waiting");
         double elapsed = bench_now() - start;
-        if (elapsed >= FILL_NS || w->calls >= MOST_CALLS)
+        if (elapsed >= fill_ns || w->calls >= MOST_CALLS)
             return elapsed / (double) w->calls;
     }
 }
