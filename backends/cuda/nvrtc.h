@@ -16,8 +16,9 @@ int jitc_nvrtc_version(const jitc_nvrtc *n);
  *  same, or the newest one below it that the library knows; *ptx: then the code is PTX, which the
  *  driver compiles, and not a CUBIN. JIT_UNAVAILABLE if the device is older than all it knows. */
 jit_status jitc_nvrtc_arch(const jitc_nvrtc *n, int capability, int *arch, bool *ptx);
-/** Compile. *out: a CUBIN or PTX with its final 0. Any thread, several at once.
- *  JIT_COMPILE_FAILED with the compiler's log. */
+/** Compile. *out: a CUBIN or PTX with its final 0. Any thread that has 256 KiB of stack, several at
+ *  once. JIT_COMPILE_FAILED with the beginning of the compiler's log; the whole is logged as a
+ * debug message. JIT_UNAVAILABLE if the process exits. */
 jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
                               jitc_blob *out);
 #endif
