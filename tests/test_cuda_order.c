@@ -76,10 +76,11 @@ Test(cuda_order, a_reader_comes_after_the_writer, .timeout = 60) {
     }
 }
 
-/** Queues kernels that read v, and goes. */
+/** Queues kernels of which the last reads v, and goes. */
 static void *queue_reads(void *context) {
     reader *r = context;
-    jit_var v = slow_sum(r->v, 4);
+    jit_var sum = slow_sum(r->v, 4), v = jit_add(sum, r->v);
+    jit_unref(sum);
     r->wrong = jit_var_eval(v) != JIT_OK;
     r->v = v;
     return NULL;
@@ -99,7 +100,7 @@ Test(cuda_order, memory_is_reused_after_its_last_reader, .timeout = 60) {
         float other[SIZE];
         memset(other, 0x55, sizeof other);
         jit_var y = jit_from_host(JIT_CUDA, JIT_f32, other, SIZE);
-        cuda_world_expect(r.v, SIZE, 1, 4);
+        cuda_world_expect(r.v, SIZE, 2, 4);
         jit_unref(r.v);
         jit_unref(y);
     }
@@ -117,7 +118,7 @@ Test(cuda_order, a_scatter_in_place_comes_after_readers, .timeout = 60) {
         jit_var y = jit_scatter(x, minus, index, 0);
         jit_unref(x);
         cuda_world_expect(y, SIZE, 0, -1);
-        cuda_world_expect(r.v, SIZE, 1, 4);
+        cuda_world_expect(r.v, SIZE, 2, 4);
         jit_unref(y), jit_unref(r.v), jit_unref(index), jit_unref(minus);
     }
 }
