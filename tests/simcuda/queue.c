@@ -173,20 +173,23 @@ static void run(sim_stream *s) {
     finish(s, result);
 }
 
-/** Under a seed, let work pile up at times, so that there is something to choose from. */
-static void dawdle(void) {
+/** Under a seed, let work pile up at times, so that there is something to choose from. True if so:
+ *  anything may have happened meanwhile. */
+static bool dawdles(void) {
     uint64_t chance = sim_random();
     if (chance % 8 != 1)
-        return;
+        return false;
     sim_unlock();
     usleep((useconds_t) (chance >> 8 & 127));
     sim_lock();
+    return true;
 }
 
 static void *worker(void *generation) {
     sim_lock();
     while (q.generation == (uintptr_t) generation) {
-        dawdle();
+        if (dawdles())
+            continue;
         sim_stream *s = choose();
         if (s)
             run(s);
