@@ -161,8 +161,9 @@ Test(cuda_text, helpers_are_written_once_and_only_if_they_are_used) {
     x = data(&nested, JIT_i64);
     store(&nested, JIT_bf16, add(&nested, JITC_OP_cast, JIT_bf16, x, 0, 0));
     char *text[] = {text_of(&none, MOST), text_of(&division, MOST), text_of(&nested, MOST)};
-    cr_expect_eq(occurrences(text[0], "DEV "), 1, "the macro only");
-    cr_expect_eq(occurrences(text[1], "DEV "), 2);
+    int always = occurrences(text[0], "DEV ");
+    cr_expect_eq(occurrences(text[1], "DEV "), always + 1);
+    cr_expect_null(strstr(text[0], "div_i32"));
     cr_expect_eq(occurrences(text[1], "DEV i32 div_i32("), 1);
     static const char *const needed[] = {"DEV u16 bf16_from_f32(", "DEV f32 odd_f32(",
                                          "DEV f64 odd_u64(", "DEV u16 bf16_from_f64(",

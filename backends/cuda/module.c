@@ -2,6 +2,7 @@
 #include "cuda/module.h"
 #include "cuda/stream.h"
 #include "cuda/text.h"
+#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,26 @@ static jit_status copy_image(const jitc_blob *code, char **out) {
         memcpy(p, code->data, code->size);
     *out = p;
     return JIT_OK;
+}
+
+/* Does a CUBIN, which is an ELF file, lie whole in the blob? The driver believes what it says of
+ * itself, and may read behind the end of one that was cut. */
+static bool is_whole(const jitc_blob *code) {
+    Elf64_Ehdr h;
+    if (code->size < sizeof h || memcmp(code->data, ELFMAG, SELFMAG) != 0)
+        return code->size < SELFMAG || memcmp(code->data, ELFMAG, SELFMAG) != 0; /* other code */
+    memcpy(&h, code->data, sizeof h);
+    if (h.e_shentsize != sizeof(Elf64_Shdr) || h.e_shoff > code->size ||
+        h.e_shnum > (code->size - h.e_shoff) / sizeof(Elf64_Shdr))
+        return false;
+    for (unsigned i = 0; i < h.e_shnum; ++i) {
+        Elf64_Shdr s;
+        memcpy(&s, (const char *) code->data + h.e_shoff + i * sizeof s, sizeof s);
+        if (s.sh_type != SHT_NOBITS &&
+            (s.sh_offset > code->size || s.sh_size > code->size - s.sh_offset))
+            return false;
+    }
+    return true;
 }
 
 /* Does the driver refuse this image, rather than being unable to load any? */
@@ -81,6 +102,9 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, jitc_cuda_c
 static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, jitc_cuda_code **out) {
     char *image;
     void *p;
+    if (!is_whole(code))
+        return jitc_fail(JIT_COMPILE_FAILED, "cuda: the code of a kernel is cut off: %zu bytes",
+                         code->size);
     TRY(jitc_calloc(1, sizeof(jitc_cuda_code), &p));
     *out = p;
     jit_status status = copy_image(code, &image);

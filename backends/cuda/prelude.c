@@ -13,22 +13,10 @@ static const helper helpers[] = {
 enum { HELPERS = sizeof helpers / sizeof *helpers, SLOTS = 256 };
 _Static_assert(HELPERS < SLOTS / 2, "the table has to have free slots");
 
-static const char common[] = "#ifdef __CUDACC_RTC__\n"
-                             "#define KERNEL extern \"C\" __global__\n"
-                             "#define DEV static __device__ __forceinline__\n"
-                             "#define LD(p) (*(p))\n"
-                             "#define ST(p, v) (*(p) = (v))\n"
-                             "#endif\n"
-                             "typedef signed char i8;\n"
-                             "typedef unsigned char u8;\n"
-                             "typedef short i16;\n"
-                             "typedef unsigned short u16;\n"
-                             "typedef int i32;\n"
-                             "typedef unsigned int u32;\n"
-                             "typedef long long i64;\n"
-                             "typedef unsigned long long u64;\n"
-                             "typedef float f32;\n"
-                             "typedef double f64;\n";
+static const char common[] =
+#define COMMON(text) text "\n"
+#include "cuda/prelude.def"
+    ;
 
 /** Where helpers are, by a hash of their names: number + 1, or 0. */
 typedef struct table {
