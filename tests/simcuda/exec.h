@@ -78,6 +78,8 @@ typedef struct sim_executor {
     char *report;
     size_t report_size;
     void *signal_stack;
+    int signal; /* that bad code raised */
+    uint64_t signal_address;
 } sim_executor;
 
 /** The launch that this thread of the host runs. */
