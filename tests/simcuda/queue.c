@@ -193,7 +193,7 @@ static void *worker(void *generation) {
         sim_stream *s = choose();
         if (s)
             run(s);
-        else
+        else if (q.generation == (uintptr_t) generation) /* it may have changed while it dawdled */
             pthread_cond_wait(&q.work, &q.lock);
     }
     sim_unlock();
