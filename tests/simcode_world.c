@@ -34,12 +34,16 @@ typedef struct program program;
     X(nvrtcGetCUBIN, (program *, char *) )
 
 #define MEMBER(name, parameters) int(*name) parameters;
+typedef struct compiler {
+    void *library;
+    COMPILER(MEMBER)
+} compiler;
 static struct {
-    void *driver, *compiler;
+    void *driver;
     char arch[40];
     unsigned faults;
     DRIVER(MEMBER)
-    COMPILER(MEMBER)
+    compiler compiler, real;
 } world; /* a test has a process of its own */
 #undef MEMBER
 
@@ -74,14 +78,21 @@ static void *open_library(const char *variable) {
 }
 
 void *simcode_symbol(const char *name) {
-    void *library = strncmp(name, "nvrtc", 5) == 0 ? world.compiler : world.driver;
-    return dlsym(library, name);
+    bool nvrtc = strncmp(name, "nvrtc", 5) == 0;
+    return dlsym(nvrtc ? world.compiler.library : world.driver, name);
 }
 
-static void find(const char *name, void *function) {
-    void *symbol = simcode_symbol(name);
+static void find(void *library, const char *name, void *function) {
+    void *symbol = dlsym(library, name);
     cr_assert(symbol, "%s is not in the library", name);
     memcpy(function, &symbol, sizeof symbol);
+}
+
+static void open_compiler(const char *variable, compiler *c) {
+    c->library = open_library(variable);
+#define FIND(name, parameters) find(c->library, #name, &c->name);
+    COMPILER(FIND)
+#undef FIND
 }
 
 void simcode_reset(void) {
@@ -93,11 +104,10 @@ void simcode_reset(void) {
 
 void simcode_open(void) {
     world.driver = open_library("JITC_LIBCUDA");
-    world.compiler = open_library("JITC_LIBNVRTC");
-#define FIND(name, parameters) find(#name, &world.name);
+#define FIND(name, parameters) find(world.driver, #name, &world.name);
     DRIVER(FIND)
-    COMPILER(FIND)
 #undef FIND
+    open_compiler("JITC_LIBNVRTC", &world.compiler);
     MUST(world.cuInit(0));
     CUcontext context;
     int major, minor;
@@ -117,39 +127,59 @@ void simcode_seed(uint64_t seed) {
     }
 }
 
-static char *cubin_of(program *p) {
+static char *cubin_of(const compiler *c, program *p) {
     size_t bytes;
-    MUST(world.nvrtcGetCUBINSize(p, &bytes));
+    MUST(c->nvrtcGetCUBINSize(p, &bytes));
     char *cubin = malloc(bytes);
-    MUST(world.nvrtcGetCUBIN(p, cubin));
+    MUST(c->nvrtcGetCUBIN(p, cubin));
     return cubin;
 }
 
-char *simcode_compile(const char *text, char **log) {
+static char *compile_by(const compiler *c, const char *text, char **log) {
     program *p;
     char *whole, *cubin = NULL;
     size_t bytes;
     cr_assert(asprintf(&whole, "%s%s", simcode_head, text) > 0);
     const char *const options[] = {world.arch, "--fmad=false"};
-    MUST(world.nvrtcCreateProgram(&p, whole, "test", 0, NULL, NULL));
-    int result = world.nvrtcCompileProgram(p, 2, options);
-    MUST(world.nvrtcGetProgramLogSize(p, &bytes));
+    MUST(c->nvrtcCreateProgram(&p, whole, "test", 0, NULL, NULL));
+    int result = c->nvrtcCompileProgram(p, 2, options);
+    MUST(c->nvrtcGetProgramLogSize(p, &bytes));
     *log = malloc(bytes);
-    MUST(world.nvrtcGetProgramLog(p, *log));
+    MUST(c->nvrtcGetProgramLog(p, *log));
     if (result == 0) {
-        cubin = cubin_of(p);
+        cubin = cubin_of(c, p);
         free(*log);
         *log = NULL;
     }
-    MUST(world.nvrtcDestroyProgram(&p));
+    MUST(c->nvrtcDestroyProgram(&p));
     free(whole);
     return cubin;
+}
+
+char *simcode_compile(const char *text, char **log) {
+    return compile_by(&world.compiler, text, log);
+}
+
+/* Where the real compiler is, it has to take the text, too. */
+static void check_is_cuda(const char *text) {
+    const char *path = getenv("JITC_TEST_NVRTC");
+    if (!path || !*path) {
+        return;
+    }
+    if (!world.real.library) {
+        open_compiler("JITC_TEST_NVRTC", &world.real);
+    }
+    char *log;
+    char *cubin = compile_by(&world.real, text, &log);
+    cr_assert(cubin, "%s", log);
+    free(cubin);
 }
 
 CUfunction simcode_function(const char *text, const char *name) {
     char *log;
     char *cubin = simcode_compile(text, &log);
     cr_assert(cubin, "%s", log);
+    check_is_cuda(text);
     CUmodule module;
     CUfunction function;
     MUST(world.cuModuleLoadData(&module, cubin));

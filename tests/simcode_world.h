@@ -23,7 +23,8 @@ void simcode_seed(uint64_t seed);
 
 /** Compile simcode_head and `text`: a CUBIN, free(); NULL, and then *log, free(). */
 char *simcode_compile(const char *text, char **log);
-/** Compile, load, look up: the test fails if one of that does. */
+/** Compile, load, look up: the test fails if one of that does, and if the real compiler, where
+ * JITC_TEST_NVRTC names one, refuses the text. */
 CUfunction simcode_function(const char *text, const char *name);
 
 /** Device memory with a copy of `bytes` bytes; of zeros if `from` is NULL. */

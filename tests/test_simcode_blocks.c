@@ -365,53 +365,54 @@ Test(simcode_blocks, barriers_count) {
 
 /* ---- Atomics ---- */
 
+static const char atomics_text[] =
+    SIMCODE_TEXT(KERNEL void k(int *i, u32 *u, u64 *l, float *f, double *d) {
+        SHARED(u32, s, 2);
+        u32 t = threadIdx.x;
+        if (t == 0) {
+            s[0] = 0;
+            s[1] = 0;
+        }
+        __syncthreads();
+        atomicAdd(i, (int) t);
+        atomicAdd(u, t);
+        atomicAdd(l, (u64) t << 32);
+        atomicAdd(f, 0.5f);
+        atomicAdd(d, 0.25);
+        atomicSub(i + 1, 1);
+        atomicSub(u + 1, 2u);
+        atomicMin(i + 2, (int) t - 50);
+        atomicMax(i + 3, (int) t - 50);
+        atomicMin(u + 2, 1000u - t);
+        atomicMax(u + 3, t * 2);
+        atomicMin(l + 1, (u64) 1 << 40 | t);
+        atomicMax(l + 2, (u64) t << 40);
+        atomicAnd(u + 4, ~(1u << (t & 31)));
+        atomicOr(u + 5, 1u << (t & 31));
+        atomicXor(u + 6, t);
+        atomicAnd(l + 3, ~((u64) 1 << (t & 63)));
+        atomicOr(l + 4, (u64) 1 << (t & 63));
+        atomicXor(l + 5, (u64) t << 33);
+        u32 old = atomicExch(u + 7, t);
+        atomicAdd(u + 8, old);
+        atomicInc(u + 9, 9u);
+        atomicDec(u + 10, 9u);
+        u32 seen = LD(u + 11);
+        u32 expected;
+        do {
+            expected = seen;
+            seen = atomicCAS(u + 11, expected, expected + t);
+        } while (seen != expected);
+        atomicAdd(s, 1u);
+        atomicMax(s + 1, t);
+        __syncthreads();
+        if (t == 0)
+            ST(u + 12, s[0] * 1000 + s[1]);
+    });
+
 Test(simcode_blocks, atomics_of_every_kind) {
     simcode_open();
-    CUfunction f =
-        simcode_function(SIMCODE_TEXT(KERNEL void k(int *i, u32 *u, u64 *l, float *f, double *d) {
-                             SHARED(u32, s, 2);
-                             u32 t = threadIdx.x;
-                             if (t == 0) {
-                                 s[0] = 0;
-                                 s[1] = 0;
-                             }
-                             __syncthreads();
-                             atomicAdd(i, (int) t);
-                             atomicAdd(u, t);
-                             atomicAdd(l, (u64) t << 32);
-                             atomicAdd(f, 0.5f);
-                             atomicAdd(d, 0.25);
-                             atomicSub(i + 1, 1);
-                             atomicSub(u + 1, 2u);
-                             atomicMin(i + 2, (int) t - 50);
-                             atomicMax(i + 3, (int) t - 50);
-                             atomicMin(u + 2, 1000u - t);
-                             atomicMax(u + 3, t * 2);
-                             atomicMin(l + 1, (u64) 1 << 40 | t);
-                             atomicMax(l + 2, (u64) t << 40);
-                             atomicAnd(u + 4, ~(1u << (t & 31)));
-                             atomicOr(u + 5, 1u << (t & 31));
-                             atomicXor(u + 6, t);
-                             atomicAnd(l + 3, ~((u64) 1 << (t & 63)));
-                             atomicOr(l + 4, (u64) 1 << (t & 63));
-                             atomicXor(l + 5, (u64) t << 33);
-                             u32 old = atomicExch(u + 7, t);
-                             atomicAdd(u + 8, old);
-                             atomicInc(u + 9, 9u);
-                             atomicDec(u + 10, 9u);
-                             u32 seen = LD(u + 11);
-                             u32 expected;
-                             do {
-                                 expected = seen;
-                                 seen = atomicCAS(u + 11, expected, expected + t);
-                             } while (seen != expected);
-                             atomicAdd(s, 1u);
-                             atomicMax(s + 1, t);
-                             __syncthreads();
-                             if (t == 0)
-                                 ST(u + 12, s[0] * 1000 + s[1]);
-                         }),
-                         "k");
+    CUfunction f = simcode_function(atomics_text, "k");
     for (u64 seed = 0; seed < SEEDS; seed++) {
         simcode_seed(seed);
         int i[4] = {0};
@@ -562,21 +563,4 @@ Test(simcode_blocks, waiting_for_an_earlier_block_without_a_ticket_is_found) {
         simcode_reset();
     }
     cr_assert_gt(found, 0);
-}
-
-/* The texts of these tests are CUDA C: the real compiler takes them, where there is one. */
-Test(simcode_blocks, the_texts_are_cuda) {
-    const char *path = getenv("JITC_TEST_NVRTC");
-    if (!path || !*path) {
-        cr_skip("no compiler in JITC_TEST_NVRTC");
-    }
-    setenv("JITC_LIBNVRTC", path, 1);
-    simcode_open();
-    const char *const texts[] = {reduce_text, scan_text, histogram_text, warp_text};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        char *log;
-        char *cubin = simcode_compile(texts[i], &log);
-        cr_assert(cubin, "text %zu: %s", i, log);
-        free(cubin);
-    }
 }
