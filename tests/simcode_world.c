@@ -67,14 +67,22 @@ const char simcode_head[] = "#ifdef __CUDACC_RTC__\n"
         cr_assert_eq(result_, 0, "%s: %d", #call, result_);                                        \
     } while (0)
 
-static void *open_library(const char *variable) {
+/* What a variable names; else one of `names`, which are the real ones. */
+static void *open_library(const char *variable, const char *const *names) {
     const char *path = getenv(variable);
-    if (!path || !*path) {
-        cr_skip("no library in %s", variable);
+    if (path && *path) {
+        void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        cr_assert(library, "%s: %s", path, dlerror());
+        return library;
     }
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    cr_assert(library, "%s: %s", path, dlerror());
-    return library;
+    for (; *names; names++) {
+        void *library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+        if (library) {
+            return library;
+        }
+    }
+    cr_skip_test("no library in %s", variable);
+    return NULL;
 }
 
 void *simcode_symbol(const char *name) {
@@ -89,7 +97,8 @@ static void find(void *library, const char *name, void *function) {
 }
 
 static void open_compiler(const char *variable, compiler *c) {
-    c->library = open_library(variable);
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+    c->library = open_library(variable, names);
 #define FIND(name, parameters) find(c->library, #name, &c->name);
     COMPILER(FIND)
 #undef FIND
@@ -103,7 +112,12 @@ void simcode_reset(void) {
 }
 
 void simcode_open(void) {
-    world.driver = open_library("JITC_LIBCUDA");
+    static const char *const names[] = {"libcuda.so.1", NULL};
+    const char *cc = getenv("SIMCUDA_CC");
+    if (cc && strcmp(cc, "gcc") == 0 && system("command -v gcc >/dev/null") != 0) {
+        cr_skip_test("gcc, which should compile the kernels, is not there");
+    }
+    world.driver = open_library("JITC_LIBCUDA", names);
 #define FIND(name, parameters) find(world.driver, #name, &world.name);
     DRIVER(FIND)
 #undef FIND
@@ -116,6 +130,13 @@ void simcode_open(void) {
     MUST(world.cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 0));
     MUST(world.cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0));
     snprintf(world.arch, sizeof world.arch, "--gpu-architecture=sm_%d%d", major, minor);
+}
+
+void simcode_open_simulated(void) {
+    simcode_open();
+    if (!simcode_symbol("simcuda_seed")) {
+        cr_skip_test("this is about the simulated driver");
+    }
 }
 
 void simcode_seed(uint64_t seed) {

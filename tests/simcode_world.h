@@ -1,5 +1,6 @@
 /* simcode_world.h: kernels written by hand, compiled by NVRTC and run by the driver under test
- * (JITC_LIBCUDA, JITC_LIBNVRTC), without the library. */
+ * (JITC_LIBCUDA, JITC_LIBNVRTC; else the real ones), without the library. Most tests hold on a GPU,
+ * too: what the simulation assumes of it. */
 #ifndef JITC_TESTS_SIMCODE_WORLD_H
 #define JITC_TESTS_SIMCODE_WORLD_H
 #include "cuda/driver.h"
@@ -12,8 +13,10 @@ extern const char simcode_head[];
 /** The text of a kernel, as written. */
 #define SIMCODE_TEXT(...) #__VA_ARGS__
 
-/** Opens both libraries and makes the context of device 0 current. */
+/** Opens both libraries and makes the context of device 0 current. Skips the test without them. */
 void simcode_open(void);
+/** The same; skips the test where the driver is a real one. */
+void simcode_open_simulated(void);
 /** After a fault: a new context. */
 void simcode_reset(void);
 /** A function of the driver or compiler under test. */

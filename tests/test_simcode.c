@@ -311,7 +311,7 @@ Test(simcode, mathematical_functions_take_and_return_both_types) {
     o += 2;
 #define CHECK_1(m) CHECK_AS(m, m##f(f), m(d))
 #define CHECK_2(m) CHECK_AS(m, m##f(f, g), m(d, e))
-    simcode_open();
+    simcode_open_simulated();
     u64 *out = compute_floats(MATH_1(STORE_1) MATH_2(STORE_2), MATH_1(COUNT_1) MATH_2(COUNT_1));
     const u64 *o = out;
     for (int i = 0; i < INPUTS; i++) {
@@ -324,7 +324,7 @@ Test(simcode, mathematical_functions_take_and_return_both_types) {
     free(out);
 }
 
-Test(simcode, reciprocal_roots_are_within_one_unit) {
+Test(simcode, reciprocal_roots_are_within_two_units) {
     simcode_open();
     u64 *out = compute_floats("ST(o, F(rsqrtf(f))); ST(o + 1, D(rsqrt(d)));\n"
                               "ST(o + 2, F(rcbrtf(f))); ST(o + 3, D(rcbrt(d)));\n",
@@ -336,7 +336,7 @@ Test(simcode, reciprocal_roots_are_within_one_unit) {
                               double_of(o[3])};
         const double want[] = {1 / sqrt(f), 1 / sqrt(d), 1 / cbrt(f), 1 / cbrt(d)};
         for (int k = 0; k < 4; k++) {
-            double bound = fabs(want[k]) * (k % 2 ? 0x1p-51 : 0x1p-23);
+            double bound = fabs(want[k]) * (k % 2 ? 0x1p-51 : 0x1p-22);
             bool same = got[k] == want[k] || (isnan(got[k]) && isnan(want[k]));
             cr_assert(same || fabs(got[k] - want[k]) <= bound, "%d of %a %a: %a, not %a", k, f, d,
                       got[k], want[k]);

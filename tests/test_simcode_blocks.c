@@ -450,7 +450,7 @@ Test(simcode_blocks, atomics_of_every_kind) {
 /* Without its barriers, the reduction is wrong: threads run far ahead of each other, and shared
  * memory starts with a pattern. */
 Test(simcode_blocks, a_missing_barrier_shows) {
-    simcode_open();
+    simcode_open_simulated();
     CUfunction f = simcode_function(SIMCODE_TEXT(KERNEL void k(u32 * out) {
                                         SHARED(u32, s, 256);
                                         s[threadIdx.x] = threadIdx.x;
@@ -522,7 +522,7 @@ static const bad_kernel bad[] = {
 };
 
 Test(simcode_blocks, faults_name_kernel_thread_and_cause, .timeout = 250) {
-    simcode_open();
+    simcode_open_simulated();
     for (u64 seed = 0; seed < 2; seed++) {
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
             simcode_seed(seed);
@@ -543,7 +543,7 @@ Test(simcode_blocks, faults_name_kernel_thread_and_cause, .timeout = 250) {
 
 /* In order it goes well; where a later block runs first and alone, nobody can help it. */
 Test(simcode_blocks, waiting_for_an_earlier_block_without_a_ticket_is_found) {
-    simcode_open();
+    simcode_open_simulated();
     static const char text[] = SIMCODE_TEXT(KERNEL void k(u32 * p) {
         if (threadIdx.x == 0 && blockIdx.x > 0)
             while (LD((volatile u32 *) p + blockIdx.x - 1) == 0)

@@ -29,7 +29,7 @@ static nvrtc find_nvrtc(void) {
         "nvrtcGetNumSupportedArchs", "nvrtcGetSupportedArchs"};
     nvrtc n;
     void *symbols[sizeof names / sizeof *names];
-    simcode_open();
+    simcode_open_simulated();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         symbols[i] = simcode_symbol(names[i]);
         cr_assert(symbols[i], "%s", names[i]);
@@ -230,7 +230,7 @@ static void *compile_many(void *argument) {
 }
 
 Test(simcode_nvrtc, threads_compile_at_once) {
-    simcode_open();
+    simcode_open_simulated();
     pthread_t threads[COMPILERS];
     unsigned numbers[COMPILERS];
     for (unsigned i = 0; i < COMPILERS; i++) {
