@@ -345,6 +345,36 @@ Test(simcode_blocks, threads_may_end_before_the_others_meet) {
     }
 }
 
+/* What the scanner of texts steps over, and what it must see: a kernel that waits for nothing runs
+ * without a stack for each thread, and there a barrier would be lost. */
+Test(simcode_blocks, kernels_are_found_among_comments_and_conditions) {
+    static const char text[] =
+        "/* KERNEL void k(int wrong) { __syncthreads(); } */ // KERNEL void k(\n"
+        "#ifdef __CUDACC_RTC__\n#if 1\n#define HALF 8\n#else\n#endif\n"
+        "DEV u32 two(void) { return 2; }\n"
+        "#else\n#define HALF \\\n 8\nDEV u32 two(void) { return 2; }\n#endif\n"
+        "#if !defined __CUDACC_RTC__ || 1\n"
+        "KERNEL void __launch_bounds__(64) k(u32 *__restrict__ out, /* size */ const u32 n) {\n"
+        "  SHARED(u32, s, 2 * HALF);\n"
+        "  s[threadIdx.x] = 100 * threadIdx.x + n;\n"
+        "  __syncthreads();\n"
+        "  ST(out + threadIdx.x, s[15 - threadIdx.x] * two());\n"
+        "}\n"
+        "#endif\n"
+        "KERNEL void other(void) { }\n";
+    simcode_open();
+    CUfunction f = simcode_function(text, "k"), other = simcode_function(text, "other");
+    u32 n = 7, got[16];
+    CUdeviceptr out = simcode_upload(NULL, sizeof got);
+    void *arguments[] = {&out, &n};
+    cr_assert_eq(simcode_run(f, 1, 16, arguments), 0);
+    cr_assert_eq(simcode_run(other, 3, 5, NULL), 0);
+    simcode_download(got, out, sizeof got);
+    for (u32 i = 0; i < 16; i++) {
+        cr_assert_eq(got[i], 2 * (100 * (15 - i) + 7), "thread %u: %u", i, got[i]);
+    }
+}
+
 Test(simcode_blocks, barriers_count) {
     simcode_open();
     CUfunction f = simcode_function(SIMCODE_TEXT(KERNEL void k(u32 * out) {

@@ -54,11 +54,16 @@ static char *skip_for_device(char *p) {
     return p + strlen(p);
 }
 
+/* Is it a condition under which only NVRTC reads on? */
+static bool is_for_device(const char *line, size_t n) {
+    const char *word = line + strspn(line, "# \t");
+    bool positive = strncmp(word, "if", 2) == 0 && word[2] != 'n' && !memchr(line, '!', n);
+    return positive && memmem(line, n, "__CUDACC_RTC__", 14);
+}
+
 static char *skip_line(char *p) {
-    const char *word = p + strspn(p, "# \t");
-    bool device = strncmp(word, "if", 2) == 0 && word[2] != 'n' &&
-                  memmem(word, (size_t) (end_of_line(p) - word), "__CUDACC_RTC__", 14);
-    return device ? skip_for_device(p) : end_of_line(p);
+    char *end = end_of_line(p);
+    return is_for_device(p, (size_t) (end - p)) ? skip_for_device(p) : end;
 }
 
 static char *skip_quoted(char *p) {
