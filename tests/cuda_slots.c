@@ -22,7 +22,7 @@ void destroy_stream(jitc_stream *s) {
 }
 
 void slots_start(void) {
-    jitc_options o;
+    static jitc_options o; /* the backend keeps it */
     w = cuda_world_find();
     jitc_options_init(&o);
     if (jitc_cuda_backend_create(&o, &b) != JIT_OK)

@@ -50,16 +50,16 @@ static void check_inputs(uint32_t count) {
     ASSERT_OK(jit_scope_pop(0, NULL));
 }
 
-/* 2 parameters of 8 bytes for each input: around 4096 and 32764 bytes, and far beyond. */
+/* 2 parameters of 8 bytes for each input: around 4096 and 32764 bytes. */
 Test(cuda, kernels_with_thousands_of_parameters, .timeout = 120) {
-    static const uint32_t counts[] = {2, 200, 254, 255, 256, 257, 600, 2040, 2047, 2048, 5000};
+    static const uint32_t counts[] = {2, 200, 254, 255, 256, 257, 600, 2047, 2048};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; ++i)
         check_inputs(counts[i]);
 }
 
 /* The table in memory is written anew while earlier launches may still read theirs. */
 Test(cuda, launches_with_many_parameters_follow_each_other) {
-    enum { INPUTS = 5000, ROUNDS = 6, LANES = 4 };
+    enum { INPUTS = 2100, ROUNDS = 6, LANES = 4 };
     static jit_var input[INPUTS];
     jit_var result[ROUNDS];
     ASSERT_OK(jit_set_option("kernel_ops", "100000"));
@@ -71,7 +71,7 @@ Test(cuda, launches_with_many_parameters_follow_each_other) {
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         jit_var sum = input[0];
         for (uint32_t k = 1; k < INPUTS; ++k)
-            sum = jit_sub(input[k], jit_add(sum, jit_f32(JIT_CUDA, (float) round)));
+            sum = jit_sub(input[k], jit_add(sum, jit_f32(JIT_CUDA, (float) (round + k))));
         ASSERT_OK(jit_var_eval(result[round] = sum));
     }
     for (uint32_t round = 0; round < ROUNDS; ++round) {
@@ -80,7 +80,7 @@ Test(cuda, launches_with_many_parameters_follow_each_other) {
         for (uint32_t i = 0; i < LANES; ++i) {
             float want = (float) i;
             for (uint32_t k = 1; k < INPUTS; ++k)
-                want = (float) (k + i) - (want + (float) round);
+                want = (float) (k + i) - (want + (float) (round + k));
             cr_assert_eq(got[i], want, "round %u, lane %u: %g, not %g", round, i, (double) got[i],
                          (double) want);
         }

@@ -38,14 +38,20 @@ Test(cuda_module, a_graph_is_made_for_a_length_that_comes_again) {
         cr_skip_test("this wants the simulated driver");
     jitc_kernel *const k[] = {make_kernel(0), make_kernel(0)};
     void *x = make_ramp(s);
+    uint64_t made = calls("cuGraphInstantiateWithFlags"), graphs = calls("cuGraphLaunch");
+    uint64_t kernels = calls("cuLaunchKernel"), set = calls("cuGraphExecKernelNodeSetParams_v2");
     run_chain(s, k, x, 5, 1);
-    cr_assert_eq(calls("cuGraphInstantiateWithFlags"), 0);
+    cr_assert_eq(calls("cuGraphInstantiateWithFlags"), made);
     for (int i = 0; i < 10; ++i)
         run_chain(s, k, x, 5, 1);
-    cr_assert_eq(calls("cuGraphInstantiateWithFlags"), 1);
-    cr_assert_eq(calls("cuGraphLaunch"), 10);
-    cr_assert_eq(calls("cuLaunchKernel"), 5);
+    cr_assert_eq(calls("cuGraphInstantiateWithFlags"), made + 1);
+    cr_assert_eq(calls("cuGraphLaunch"), graphs + 10);
+    cr_assert_eq(calls("cuLaunchKernel"), kernels + 5);
+    cr_assert_eq(calls("cuGraphExecKernelNodeSetParams_v2"), set, "nothing has changed");
     expect(s, x, 1, 55);
+    run_chain(s, k, x, 5, 2);
+    cr_assert_eq(calls("cuGraphExecKernelNodeSetParams_v2"), set + 5);
+    expect(s, x, 1, 65);
     b->kernel_destroy(b, k[0]), b->kernel_destroy(b, k[1]);
     release(x);
 }
@@ -78,10 +84,10 @@ Test(cuda_module, without_graphs_kernels_go_one_by_one) {
         for (int i = 0; i < 6; ++i) {
             if (i == 2)
                 w.fail(failures[f].function, failures[f].call, CUDA_ERROR_NOT_SUPPORTED);
-            run_chain(s, k, x, i < 4 ? 7 : 4, 1);
+            run_chain(s, k, x, i < 4 ? 7 : 4, 1 + (unsigned) i % 2); /* nodes change */
         }
         w.fail(NULL, 0, 0);
-        expect(s, x, 1, 4 * 7 + 2 * 4);
+        expect(s, x, 1, 7 * (1 + 2 + 1 + 2) + 4 * (1 + 2));
         cr_assert_eq(warnings, f + 1, "%s", failures[f].function);
         destroy_stream(s);
         release(x);
@@ -190,7 +196,8 @@ Test(cuda_module, a_launch_that_fails_fails_the_device) {
     launch(s, k, x, x, 1, 1);
     ASSERT_OK(b->call(s, be_counted, &count, &number));
     note(s, number);
-    uint64_t n = launch(s, k, x, x, 1, 1);
+    launch(s, k, x, x, 1, 1);
+    uint64_t n = launch(s, k, x, x, 1, 1); /* two together for the first time: no graph */
     w.fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     expect_error(b->flush(s), "over 1000 lanes");
     expect_error(b->wait(s, n), "cuLaunchKernel: CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES");

@@ -1,9 +1,9 @@
 /* batch.c: kernels are held back and handed to the driver together.  Layer: cuda.
  *
- * Several kernels at once are a chain in a CUDA graph: to give an executable graph other kernels
- * and arguments and to launch it takes a third of a microsecond a kernel, and launching kernels one
- * by one ten times as much. Making such a graph takes as long as 30 launches, so it is made when a
- * length comes for the second time, and kept. */
+ * The kernels of an evaluation are a chain in a CUDA graph: to launch an executable graph takes a
+ * third of what launching a kernel does, also if the chain is of one, and giving a node another
+ * kernel or other arguments a tenth. Making such a graph takes as long as 30 launches, so it is
+ * made when a length comes for the second time, and kept. */
 #include "core/log.h"
 #include "cuda/module.h"
 #include "cuda/stream.h"
@@ -72,6 +72,7 @@ jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc
                             uint64_t *number) {
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
     jitc_cuda_pending p = {.function = code->function,
+                           .serial = code->serial,
                            .words = 1 + (a->count ? (size_t) a->count : 1),
                            .instructions = k->instructions,
                            .lanes = a->lanes};
@@ -136,15 +137,46 @@ static void fill_node(const jitc_cuda_batch *b, const jitc_cuda_pending *p, argu
                                       .extra = a->extra};
 }
 
+/* Note what the nodes have become. Without memory for that they are set each time. */
+static void note_chain(const jitc_cuda_batch *b, jitc_cuda_chain *chain,
+                       const jitc_cuda_pending *p) {
+    const jitc_cuda_pending *last = &p[chain->length - 1];
+    size_t words = last->first + last->words - p->first;
+    if (words > chain->word_capacity) {
+        free(chain->words);
+        chain->words = malloc(words * sizeof *chain->words);
+        chain->word_capacity = chain->words ? words : 0;
+    }
+    if (chain->words)
+        memcpy(chain->words, b->words + p->first, words * sizeof *chain->words);
+    memcpy(chain->kernel, p, chain->length * sizeof *p);
+}
+
+/* Evaluations that repeat often get the same memory again: then nothing has to be set. */
+static bool is_set(const jitc_cuda_batch *b, const jitc_cuda_chain *chain,
+                   const jitc_cuda_pending *p, unsigned i) {
+    const jitc_cuda_pending *is = &chain->kernel[i], *want = &p[i];
+    return chain->words && is->serial == want->serial && is->grid == want->grid &&
+           is->block == want->block && is->words == want->words &&
+           memcmp(chain->words + (is->first - chain->kernel[0].first), b->words + want->first,
+                  want->words * sizeof *b->words) == 0;
+}
+
 static CUresult set_chain(const jitc_cuda *c, const jitc_cuda_batch *b, jitc_cuda_chain *chain,
                           const jitc_cuda_pending *p) {
     CUDA_KERNEL_NODE_PARAMS node;
     arguments a;
+    bool changed = false;
     CUresult result = CUDA_SUCCESS;
     for (unsigned i = 0; i < chain->length && result == CUDA_SUCCESS; ++i) {
+        if (is_set(b, chain, p, i))
+            continue;
+        changed = true;
         fill_node(b, &p[i], &a, &node);
         result = c->GraphExecKernelNodeSetParams(chain->exec, chain->node[i], &node);
     }
+    if (changed)
+        note_chain(b, chain, p);
     return result;
 }
 
@@ -155,6 +187,8 @@ static void destroy_chain(const jitc_cuda *c, jitc_cuda_chain *chain) {
         if (chain->graph)
             c->GraphDestroy(chain->graph);
     }
+    if (chain)
+        free(chain->words);
     free(chain);
 }
 
@@ -182,10 +216,12 @@ static CUresult create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
         result = add_nodes(c, b, chain, p);
     if (result == CUDA_SUCCESS)
         result = c->GraphInstantiate(&chain->exec, chain->graph, 0);
-    if (result == CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS) {
+        note_chain(b, chain, p);
         *out = chain;
-    else
+    } else {
         destroy_chain(c, chain);
+    }
     return result;
 }
 
@@ -216,6 +252,11 @@ static CUresult prepare_chain(const jitc_cuda *c, jitc_cuda_batch *b, const jitc
     return result;
 }
 
+/* The option may change between evaluations. */
+static bool wants_graphs(const jitc_cuda_backend *b) {
+    return b->has_graphs && b->options->cuda_graphs;
+}
+
 /* False, and nothing was launched, if it has to be done one by one. */
 static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p, unsigned n)
     REQUIRES(&s->mutex) {
@@ -224,7 +265,7 @@ static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
     jitc_cuda_chain *chain;
     uint64_t bit = (uint64_t) 1 << (n - 1), seen = b->seen;
     b->seen |= bit;
-    if (!s->device->backend->graphs || b->no_graphs || n < 2 || !(seen & bit))
+    if (!wants_graphs(s->device->backend) || b->no_graphs || !(seen & bit))
         return false;
     CUresult result = prepare_chain(c, b, p, n, &chain);
     if (result == CUDA_SUCCESS)

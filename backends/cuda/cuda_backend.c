@@ -277,7 +277,8 @@ static jit_status create_parts(jitc_cuda_backend *b, const jitc_options *o) {
         jitc_nvrtc_close(b->nvrtc);
         return status;
     }
-    b->graphs = o->cuda_graphs && has_graphs(&b->cuda);
+    b->options = o;
+    b->has_graphs = has_graphs(&b->cuda);
     for (int i = 0; i < b->device_count; ++i)
         jitc_cuda_device_init(&b->device[i], b, i);
     return JIT_OK;

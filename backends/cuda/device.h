@@ -31,6 +31,7 @@ typedef struct jitc_cuda_device {
     bool ptx;                        /* and the driver has to finish it */
     uint32_t most_bytes;             /* of a kernel's arguments */
     jitc_target target;
+    _Atomic uint64_t loaded;   /* how many codes were */
     jitc_mutex lock;           /* guards opening and the following */
     jitc_cuda_stream *streams; /* of the device */
     jitc_cuda_code *retired;   /* to be unloaded when the device is idle */
@@ -46,7 +47,8 @@ struct jitc_cuda_backend {
     jitc_backend base;
     jitc_cuda cuda;
     jitc_nvrtc *nvrtc;
-    bool graphs; /* wanted, and the driver has them */
+    const jitc_options *options;
+    bool has_graphs; /* the driver */
     jitc_cuda_calls *calls;
     int device_count;
     jitc_cuda_device device[];

@@ -96,6 +96,7 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, jitc_cuda_c
         return status;
     }
     l->block = choose_block(c, l->function);
+    l->serial = jitc_add_relaxed(&d->loaded, 1);
     return JIT_OK;
 }
 

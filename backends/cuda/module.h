@@ -11,6 +11,7 @@
 struct jitc_cuda_code {
     CUmodule module;
     CUfunction function;
+    uint64_t serial;             /* no other code has it: handles come again after unloading */
     unsigned block;              /* threads, for large launches */
     struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
 };

@@ -21,6 +21,7 @@ typedef struct jitc_cuda_mark {
 /** A launch that is held back. */
 typedef struct jitc_cuda_pending {
     CUfunction function;
+    uint64_t serial; /* of its code */
     unsigned grid, block;
     size_t words, first; /* its arguments, in the batch's */
     uint32_t instructions;
@@ -42,6 +43,9 @@ typedef struct jitc_cuda_chain {
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode node[JITC_CUDA_CHAIN];
+    jitc_cuda_pending kernel[JITC_CUDA_CHAIN]; /* what the nodes are set to, ... */
+    uint64_t *words; /* ... and their arguments: NULL if that is unknown */
+    size_t word_capacity;
 } jitc_cuda_chain;
 
 typedef struct jitc_cuda_batch {

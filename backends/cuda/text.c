@@ -302,6 +302,13 @@ static void put_instructions(kernel *k, bool early) {
             put_instruction(k, n);
 }
 
+/** In the program's order, where literals stand close to their use: read earlier, they would take
+ * registers. */
+static void put_all_instructions(kernel *k) {
+    for (uint32_t n = 0; n < k->p->head.count; ++n)
+        put_instruction(k, n);
+}
+
 /* The whole. */
 
 static void put_head(kernel *k) {
@@ -334,8 +341,8 @@ static void put_lanes(kernel *k) {
 static void put_body(kernel *k) {
     put_head(k);
     put_lanes(k);
-    put_instructions(k, true);
     if (k->layout.elements > 1) {
+        put_instructions(k, true);
         put_vector_loads(k);
         put_for_each_lane(k);
         jitc_cuda_put_text(&k->w, " {\n");
@@ -345,7 +352,7 @@ static void put_body(kernel *k) {
         jitc_cuda_put_text(&k->w, "    }\n");
         put_vector_stores(k);
     } else {
-        put_instructions(k, false);
+        put_all_instructions(k);
     }
     jitc_cuda_put_text(&k->w, "}\n");
 }
