@@ -14,7 +14,9 @@
 
 /* Rows without peers are many and short; from this many bytes on, memory is given back after a
  * row. */
-static const double peer_budget = 0.3, lone_budget = 0.1, giving_back = 8e9;
+static const double peer_budget = 0.3, lone_budget = 0.05, giving_back = 8e9;
+/* Of a chain: longer ones are bound by arithmetic, and as fast as those of fewer elements. */
+static const double most_operations = 3e10;
 
 typedef struct session {
     bench *bench;
@@ -56,7 +58,8 @@ static void measure(session *s, cuda_work w, unsigned who, const char *name, dou
     int log2_n = __builtin_ctzll(w.n);
     bench_row row =
         bench_row_rate(bytes, goal, "%s %s, 2^%d", name, jit_dtype_name(w.type), log2_n);
-    if (log2_n > s->largest || !bench_wants(s->bench, row.name) ||
+    double operations = w.kind == CUDA_CHAIN ? (double) w.n * (double) w.count : 0;
+    if (log2_n > s->largest || operations > most_operations || !bench_wants(s->bench, row.name) ||
         bytes + 4e9 > cuda_device_free_memory(s->device))
         return;
     snprintf(request, sizeof request, "%s:%s", name, jit_dtype_name(w.type));
