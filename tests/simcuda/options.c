@@ -22,7 +22,6 @@ static const struct {
     {"w", NULL},
     {"restrict", NULL},
     {"extra-device-vectorization", NULL},
-    {"Ofast-compile", "0 min mid max"},
     {"generate-line-info", NULL},
     {"lineinfo", NULL},
 };
