@@ -16,7 +16,7 @@ static CUcontext context;
 
 static void start(void) {
     int count;
-    jitc_options o;
+    static jitc_options o; /* the backend keeps it */
     w = cuda_world_find();
     jitc_options_init(&o);
     jit_status status = jitc_cuda_backend_create(&o, &b);
