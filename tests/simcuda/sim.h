@@ -96,8 +96,8 @@ sim_result sim_run(const sim_launch *l, char *report, size_t size);
  * From the environment, read at the first call: SIMCUDA_DEVICES (2; 0: no device),
  * SIMCUDA_CAPABILITY (90), SIMCUDA_VERSION (13000), SIMCUDA_MEMORY (bytes), SIMCUDA_SEED,
  * SIMCUDA_KERNEL_TIME_US, SIMCUDA_TRACE=1 (every call and fault to stderr).
- * At every compilation: SIMCUDA_CC=gcc (instead of TinyCC), SIMCUDA_KEEP (a folder for copies of the
- * texts), SIMCUDA_NVRTC_VERSION (such as 12.4; else the driver's). */
+ * At every compilation: SIMCUDA_CC=gcc (instead of TinyCC), SIMCUDA_KEEP (a folder for copies of
+ * the texts), SIMCUDA_NVRTC_VERSION (such as 12.4; else the driver's). */
 
 /** Seed of everything that is random: order of blocks, blocks resident at once, which stream's work
  *  runs next. Also the environment variable SIMCUDA_SEED. 0: ascending, one block, as queued. */
