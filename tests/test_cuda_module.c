@@ -56,6 +56,26 @@ Test(cuda_module, a_graph_is_made_for_a_length_that_comes_again) {
     release(x);
 }
 
+/* Chains of one length that alternate become two graphs, and are set no more. */
+Test(cuda_module, alternating_chains_are_two_graphs) {
+    jitc_stream *s = stream[0];
+    if (!w.calls)
+        cr_skip_test("this wants the simulated driver");
+    jitc_kernel *const k[] = {make_kernel(0), make_kernel(0)};
+    void *x = make_ramp(s);
+    for (unsigned i = 0; i < 40; ++i)
+        run_chain(s, k, x, 3, 1 + i % 2);
+    uint64_t made = calls("cuGraphInstantiateWithFlags");
+    uint64_t set = calls("cuGraphExecKernelNodeSetParams_v2");
+    for (unsigned i = 0; i < 40; ++i)
+        run_chain(s, k, x, 3, 1 + i % 2);
+    cr_assert_eq(calls("cuGraphInstantiateWithFlags"), made);
+    cr_assert_eq(calls("cuGraphExecKernelNodeSetParams_v2"), set);
+    expect(s, x, 1, 80 / 2 * 3 * (1 + 2));
+    b->kernel_destroy(b, k[0]), b->kernel_destroy(b, k[1]);
+    release(x);
+}
+
 static atomic_int warnings;
 
 static void count_warnings(void *context, int level, const char *text) {

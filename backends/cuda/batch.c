@@ -225,23 +225,33 @@ static CUresult create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
     return result;
 }
 
-/* The slot of the chain of that length, or the one to be used for it. */
-static jitc_cuda_chain **find_slot(jitc_cuda_batch *b, unsigned length) {
-    jitc_cuda_chain **best = &b->chains[0];
+/* A slot for these kernels: that of a chain which is set to them, else of the chain of that length
+ * used longest ago, else one to make a chain in. A second chain of a length is worth making where
+ * memory alternates, as that of a loop x = f(x) does: then nothing is ever set. */
+static jitc_cuda_chain **find_slot(jitc_cuda_batch *b, const jitc_cuda_pending *p,
+                                   unsigned length) {
+    enum { MISSES = 16 };
+    jitc_cuda_chain **oldest = &b->chains[0], **same = NULL;
+    unsigned count = 0;
     for (int i = 0; i < JITC_CUDA_CHAINS; ++i) {
         jitc_cuda_chain **slot = &b->chains[i];
-        if (*slot && (*slot)->length == length)
-            return slot;
-        if (*best && (!*slot || (*slot)->used < (*best)->used))
-            best = slot;
+        if (*slot && (*slot)->length == length) {
+            if (is_set(b, *slot, p, 0))
+                return slot;
+            ++count;
+            if (!same || (*slot)->used < (*same)->used)
+                same = slot;
+        }
+        if (*oldest && (!*slot || (*slot)->used < (*oldest)->used))
+            oldest = slot;
     }
-    return best;
+    return !same || (count == 1 && ++(*same)->misses == MISSES) ? oldest : same;
 }
 
 /* A chain that launches these kernels. */
 static CUresult prepare_chain(const jitc_cuda *c, jitc_cuda_batch *b, const jitc_cuda_pending *p,
                               unsigned length, jitc_cuda_chain **out) {
-    jitc_cuda_chain **slot = find_slot(b, length);
+    jitc_cuda_chain **slot = find_slot(b, p, length);
     *out = *slot;
     if (*slot && (*slot)->length == length)
         return set_chain(c, b, *slot, p);

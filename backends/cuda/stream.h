@@ -40,6 +40,7 @@ enum {
 typedef struct jitc_cuda_chain {
     unsigned length; /* 0: none */
     uint64_t used;   /* when: for replacing the one not used for longest */
+    unsigned misses; /* times that it had to be set */
     CUgraph graph;
     CUgraphExec exec;
     CUgraphNode node[JITC_CUDA_CHAIN];
