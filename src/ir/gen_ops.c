@@ -158,9 +158,10 @@ static const char options_start[] =
     "read once, when the library is first used (and ignored in a set-user-ID program). Numbers\n"
     "may end in K, M or G (2^10, 2^20, 2^30); booleans are 0, 1, false, true, off or on.\n"
     "\n"
-    "Set `num_threads`, `spin_us`, `llvm_isa` and `llvm_library` before `jit_init()` starts the\n"
-    "backend, and `cache_dir` and `cache_limit` before the first kernel is wanted: later they\n"
-    "change nothing until the last `jit_shutdown()`. The others can be changed at any time.\n"
+    "Set `num_threads`, `spin_us`, `llvm_isa`, `llvm_library`, `cuda_driver` and `cuda_nvrtc` before\n"
+    "`jit_init()` starts the backend, and `cache_dir` and `cache_limit` before the first kernel is\n"
+    "wanted: later they change nothing until the last `jit_shutdown()`. The others can be changed at\n"
+    "any time.\n"
     "\n"
     "| option | environment | default | range | meaning |\n"
     "|---|---|---|---|---|\n";
