@@ -3,7 +3,7 @@
  *   const u32 t = ...; const u32 first = t * 4u;       the thread and its first lane
  *   if (first >= n) return;
  *   const f32 v1 = ...;                                literals and uniform values
- *   union f32x4 r0; r0.all = LD(...);                  vectors of the inputs
+ *   union f32x4 r0; r0.all = LD_uint4(...);                 vectors of the inputs
  *   for (u32 j = 0; j < 4; ++j) {                      one lane, unrolled
  *       const f32 v0 = r0.e[j];
  *       const f32 v2 = v0 * v1;
@@ -137,14 +137,14 @@ static void put_vector_load(kernel *k, uint32_t n) {
     jitc_cuda_putf(&k->w, "    union %sx%u %r;\n    ", name, k->layout.elements, n);
     if (k->tail)
         put_if_whole(k, i);
-    jitc_cuda_putf(&k->w, "%r.all = LD((const %s *) W(%u) + t);\n", n, vector_type(k, type_of(i)),
-                   i->a);
+    jitc_cuda_putf(&k->w, "%r.all = LD_%s((const %s *) W(%u) + t);\n", n,
+                   vector_type(k, type_of(i)), vector_type(k, type_of(i)), i->a);
     if (!k->tail)
         return;
     jitc_cuda_put_text(&k->w, "    else {\n");
     put_for_each_lane(k);
-    jitc_cuda_putf(&k->w, " %r.e[j] = first + j < n ? LD((const %s *) W(%u) + first + j) : 0;\n", n,
-                   name, i->a);
+    jitc_cuda_putf(&k->w, " %r.e[j] = first + j < n ? LD_%s((const %s *) W(%u) + first + j) : 0;\n",
+                   n, name, name, i->a);
     jitc_cuda_put_text(&k->w, "    }\n");
 }
 
@@ -236,7 +236,8 @@ static void put_gather(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     indexed a = access_of(k, n, i->a, i->b);
     put_check(k, &a);
-    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD(", jitc_cuda_type(type_of(i)), n, n);
+    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD_%s(", jitc_cuda_type(type_of(i)), n, n,
+                   jitc_cuda_memory_type(type_of(i)));
     put_element(k, &a, "const ");
     jitc_cuda_put_text(&k->w, i->type == JIT_bool ? ") != 0 : 0;\n" : ") : 0;\n");
 }
@@ -255,12 +256,13 @@ static void put_scatter(kernel *k, uint32_t n) {
 static void put_data(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     const char *as_bool = i->type == JIT_bool ? " != 0" : "";
+    const char *memory = jitc_cuda_memory_type(type_of(i));
     jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(type_of(i)), n);
     if (is_vector(i) && k->layout.elements > 1)
         jitc_cuda_putf(&k->w, "%r.e[j]%s;\n", n, as_bool);
     else
-        jitc_cuda_putf(&k->w, "LD((const %s *) W(%u)%s)%s;\n", jitc_cuda_memory_type(type_of(i)),
-                       i->a, is_vector(i) ? " + i" : "", as_bool);
+        jitc_cuda_putf(&k->w, "LD_%s((const %s *) W(%u)%s)%s;\n", memory, memory, i->a,
+                       is_vector(i) ? " + i" : "", as_bool);
 }
 
 static void put_store(kernel *k, uint32_t n) {
@@ -316,7 +318,7 @@ static void put_head(kernel *k) {
         put_unions(k);
     if (k->layout.in_memory)
         jitc_cuda_put_text(&k->w,
-                           "#define W(number) LD(word + (number))\n"
+                           "#define W(number) LD_u64(word + (number))\n"
                            "KERNEL void " JITC_CUDA_ENTRY "(u64 lanes, const u64 *word) {\n");
     else
         jitc_cuda_putf(&k->w,
