@@ -249,6 +249,21 @@ Test(cuda_failure, a_kernel_that_the_compiler_refuses) {
     support_shutdown();
 }
 
+/* At exit the driver may be gone: nothing is waited for, but nothing has been read either. */
+Test(cuda_failure, a_driver_that_goes_during_a_read) {
+    cuda_world w = start();
+    float got[N];
+    support_init();
+    jit_var x = cuda_world_ramp(N);
+    w.fail("cuEventSynchronize", 1, CUDA_ERROR_DEINITIALIZED);
+    cr_assert_eq(jit_read(x, got), JIT_DEVICE_FAILED, "%s", jit_error());
+    cr_assert(strstr(jit_error(), "CUDA_ERROR_DEINITIALIZED"), "%s", jit_error());
+    jit_error_clear();
+    ASSERT_OK(jit_sync_all_devices());
+    jit_shutdown();
+    jit_error_clear();
+}
+
 Test(cuda_failure, a_device_that_is_full) {
     enum { MEGABYTE = 1 << 20, COUNT = 64 };
     cuda_world w = cuda_world_simulated();

@@ -106,6 +106,36 @@ Test(cuda_order, memory_is_reused_after_its_last_reader, .timeout = 60) {
     }
 }
 
+/** Queues kernels of which the last reads the one element of v, gives that up, and has its memory
+ * once more without using it. */
+static void *queue_read_and_give_up(void *context) {
+    reader *r = context;
+    jit_var ramp = cuda_world_ramp(SIZE), sum = slow_sum(ramp, 4), v = jit_add(sum, r->v);
+    r->wrong = jit_var_eval(v) != JIT_OK;
+    jit_unref(r->v);
+    jit_unref(jit_from_host(JIT_CUDA, JIT_f32, NULL, 0));
+    jit_unref(ramp);
+    jit_unref(sum);
+    r->v = v;
+    return NULL;
+}
+
+/* An owner that never used the memory does not hide who did before. */
+Test(cuda_order, memory_that_was_not_used_is_still_read, .timeout = 60) {
+    for (int round = 0; round < 8; ++round) {
+        pthread_t thread;
+        float one = 1, other = 1000;
+        reader r = {.v = jit_from_host(JIT_CUDA, JIT_f32, &one, 1)};
+        pthread_create(&thread, NULL, queue_read_and_give_up, &r);
+        pthread_join(thread, NULL);
+        cr_assert_eq(r.wrong, 0);
+        jit_var y = jit_from_host(JIT_CUDA, JIT_f32, &other, 1);
+        cuda_world_expect(r.v, SIZE, 1, 5);
+        jit_unref(r.v);
+        jit_unref(y);
+    }
+}
+
 /* A scatter in place comes after the reads of other streams. */
 Test(cuda_order, a_scatter_in_place_comes_after_readers, .timeout = 60) {
     for (int round = 0; round < 8; ++round) {

@@ -171,6 +171,8 @@ jit_status jitc_cuda_download(jitc_cuda_stream *s, void *to, const void *from, s
                                                            address(from), bytes, s->stream),
                                JITC_CU_MemcpyDtoHAsync));
     TRY(jitc_cuda_reach(s, note_submitted(s, false)));
+    if (jitc_load_acquire(&s->device->failed))        /* pairs with note_failure_locked */
+        return jitc_error_raise(&s->device->failure); /* at exit, when nobody is waited for */
     if (bounced)
         memcpy(to, s->bounce.pointer, bytes);
     return JIT_OK;

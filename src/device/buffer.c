@@ -7,14 +7,14 @@ jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes,
     jitc_buffer *b;
     TRY(jitc_memory_take(d->memory, stream, bytes, &b));
     /* ORDER: the former owners' work on the block before ours, by waiting for its uses on the
-     * device; without it a reader on another stream may see our data. */
+     * device; without it a reader on another stream may see our data. Their uses stay noted until
+     * ours is: the block may be given back before it was used, and the next owner may be another
+     * stream, which has waited for nothing. */
     jit_status status = jitc_buffer_before_write(b, stream);
     if (status != JIT_OK) {
         jitc_memory_give(d->memory, b);
         return status;
     }
-    b->write = (jitc_use) {0};
-    b->read_count = 0;
     *out = b;
     return JIT_OK;
 }
