@@ -252,7 +252,7 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
     announce();
     for (size_t i = 0; i < e.kernels; ++i)
         jitc_cache_release(jitc_runtime.cache, t->kernels[i]);
-    jitc_plan_drop_buffers(e.plan, SIZE_MAX);
+    jitc_plan_drop_all_buffers(e.plan);
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "schedule/order.h"
 #include "schedule/write.h"
+#include <assert.h>
 #include <stdlib.h>
 
 jit_status jitc_plan_add_slot(jitc_plan *p, jitc_graph *g, uint32_t node, bool output,
@@ -91,6 +92,18 @@ static void claim(jitc_plan *p, jitc_graph *g) {
         }
 }
 
+/* List, for each group, the slots whose last one it is. */
+static void list_last_uses(jitc_plan *p) {
+    for (size_t i = 0; i < p->groups; ++i)
+        p->group[i].last = JITC_NONE;
+    for (size_t i = 0; p->groups && i < p->slots; ++i) {
+        jitc_slot *s = &p->slot[i];
+        assert(s->last_group < p->groups);
+        s->next_last = p->group[s->last_group].last;
+        p->group[s->last_group].last = (uint32_t) i;
+    }
+}
+
 jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options *o,
                                  const jitc_wanted *wanted, bool *busy) {
     *busy = false;
@@ -102,11 +115,13 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
         p->order = order;
     }
     jit_status status = build(p, g, o, wanted, busy);
-    if (status == JIT_OK && !*busy)
-        claim(p, g);
-    else
+    if (status != JIT_OK || *busy) {
         reset(p);
-    return status;
+        return status;
+    }
+    list_last_uses(p);
+    claim(p, g);
+    return JIT_OK;
 }
 
 static void unclaim_locked(jitc_graph *g, uint32_t node) {
@@ -152,8 +167,14 @@ static void drop(jitc_slot *s) {
 }
 
 void jitc_plan_drop_buffers(jitc_plan *p, size_t group) {
+    for (uint32_t i = p->group[group].last; i != JITC_NONE; i = p->slot[i].next_last)
+        if (p->slot[i].buffer)
+            drop(&p->slot[i]);
+}
+
+void jitc_plan_drop_all_buffers(jitc_plan *p) {
     for (size_t i = 0; i < p->slots; ++i)
-        if (p->slot[i].buffer && p->slot[i].last_group <= group)
+        if (p->slot[i].buffer)
             drop(&p->slot[i]);
 }
 

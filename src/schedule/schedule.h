@@ -23,6 +23,7 @@ typedef struct jitc_slot {
     uint32_t node;       /* whose elements they are */
     uint32_t source;     /* result of a scatter: the slot of the array that it updates; else NONE */
     uint32_t last_group; /* the last one that uses it: then `buffer` can go */
+    uint32_t next_last;  /* the next slot with the same last group, or NONE */
     bool output;         /* written by this plan; `buffer` is made when its group is launched */
     size_t bytes;        /* of an output, padding included */
     size_t used_bytes;   /* of those, bytes of elements */
@@ -50,6 +51,7 @@ typedef struct jitc_group {
     size_t param_capacity; /* the number is program.head.params */
     uint32_t *output;      /* slots that it writes */
     size_t outputs, output_capacity;
+    uint32_t last; /* the first of the slots whose last group this is, or NONE */
 } jitc_group;
 
 typedef struct jitc_plan {
@@ -80,8 +82,10 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
 bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s);
 /** Give up: targets of groups first ... are not evaluated. Under the graph's lock. */
 void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g, size_t first);
-/** Drop the references to buffers of slots last used by groups < `before`; not under a lock. */
+/** Drop the references to the buffers that no group behind `group` uses; not under a lock. */
 void jitc_plan_drop_buffers(jitc_plan *p, size_t group);
+/** All of them. */
+void jitc_plan_drop_all_buffers(jitc_plan *p);
 /** Free the scratch memory. */
 void jitc_plan_finish(jitc_plan *p);
 #endif
