@@ -208,6 +208,31 @@ Test(cuda_driver, many_uploads_behind_a_slow_kernel) {
     free(data), free(got);
 }
 
+/* The first piece of pinned memory has to do where there is no second one. */
+Test(cuda_driver, uploads_get_along_with_less_pinned_memory) {
+    enum { BYTES = 1 << 19, UPLOADS = 4 };
+    static uint8_t data[BYTES], got[BYTES];
+    jitc_stream *s = stream[0];
+    if (!w.fail)
+        cr_skip_test("this wants the simulated driver");
+    jitc_kernel *k = make_kernel(0);
+    void *x = make_ramp(s), *y = alloc(BYTES);
+    be_slow(10000);
+    launch(s, k, x, x, 1, 1);
+    for (unsigned j = 0; j < UPLOADS; ++j) {
+        w.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        for (size_t i = 0; i < BYTES; ++i)
+            data[i] = pattern(i, j);
+        upload(s, y, data, BYTES);
+    }
+    w.fail(NULL, 0, 0);
+    ASSERT_OK(b->download(s, got, y, BYTES));
+    for (size_t i = 0; i < BYTES; ++i)
+        cr_assert_eq(got[i], pattern(i, UPLOADS - 1), "byte %zu", i);
+    b->kernel_destroy(b, k);
+    release(x), release(y);
+}
+
 /* ---- Calls ---- */
 
 typedef struct called {

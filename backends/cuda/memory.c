@@ -71,26 +71,34 @@ static bool has_room(jitc_cuda_stream *s, jitc_cuda_chunk *c, size_t bytes) {
     return true;
 }
 
-static jit_status create_chunk(jitc_cuda_stream *s, jitc_cuda_chunk *c) {
+static CUresult create_chunk(jitc_cuda_stream *s, jitc_cuda_chunk *c) {
     CUresult result = cuda_of(s)->MemHostAlloc(&c->pointer, CHUNK, 0);
-    if (result != CUDA_SUCCESS)
+    if (result == CUDA_SUCCESS)
+        c->size = CHUNK;
+    else
         c->pointer = NULL;
+    return result;
+}
+
+static jit_status fail_chunk(jitc_cuda_stream *s, CUresult result) {
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return jitc_fail(JIT_OUT_OF_MEMORY,
                          "cuda: cuMemHostAlloc: no memory for %d bytes of pinned host memory",
                          CHUNK);
-    TRY(jitc_cuda_device_check(s->device, result, JITC_CU_MemHostAlloc));
-    c->size = CHUNK;
-    return JIT_OK;
+    return jitc_cuda_device_check(s->device, result, JITC_CU_MemHostAlloc);
 }
 
-/* Room for at most CHUNK bytes, at *to. Waits if all chunks are in use. */
+/* Room for at most CHUNK bytes, at *to. Waits if all chunks are in use; where a further one cannot
+ * be had, those that there are have to do. */
 static jit_status stage(jitc_cuda_stream *s, size_t bytes, jitc_cuda_chunk **out, char **to) {
     jitc_cuda_chunk *c = NULL, *oldest = &s->staging[0];
     for (int i = 0; i < JITC_CUDA_CHUNKS && !c; ++i) {
         jitc_cuda_chunk *candidate = &s->staging[i];
-        if (!candidate->pointer)
-            TRY(create_chunk(s, candidate));
+        CUresult result = candidate->pointer ? CUDA_SUCCESS : create_chunk(s, candidate);
+        if (result != CUDA_SUCCESS && i == 0)
+            return fail_chunk(s, result);
+        if (result != CUDA_SUCCESS)
+            break;
         if (has_room(s, candidate, bytes))
             c = candidate;
         else if (candidate->number < oldest->number)
@@ -110,7 +118,7 @@ static jit_status stage(jitc_cuda_stream *s, size_t bytes, jitc_cuda_chunk **out
 /* At most CHUNK bytes. The caller notes the number of the copy in the chunk. */
 static jit_status upload_piece(jitc_cuda_stream *s, void *to, const void *from, size_t bytes,
                                jitc_cuda_chunk **out) {
-    char *staged;
+    char *staged = NULL;
     TRY(stage(s, bytes, out, &staged));
     memcpy(staged, from, bytes);
     return jitc_cuda_device_check(
