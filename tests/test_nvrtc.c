@@ -412,6 +412,8 @@ Test(nvrtc, a_process_may_end_while_a_kernel_is_compiled) {
     if (!n)
         return;
     jitc_nvrtc_close(n);
+    /* To a search for leaks a thread that ends at the same moment looks like one. */
+    setenv("ASAN_OPTIONS", "detect_leaks=0", 1);
     for (size_t i = 0; i < sizeof waits_us / sizeof *waits_us; i++) {
         char *arguments[] = {"test_nvrtc", NULL};
         pid_t child;
