@@ -2,21 +2,12 @@
 #include "device/memory.h"
 #include <stdlib.h>
 
+/* ORDER: the former owners' work on the block before ours, by their uses, which stay noted until
+ * our first write and which it waits for, on the device, like any other; without them a reader on
+ * another stream may see our data. A block that is given back unused keeps them for the next. */
 jit_status jitc_buffer_create(jitc_device *d, jitc_stream *stream, size_t bytes,
                               jitc_buffer **out) {
-    jitc_buffer *b;
-    TRY(jitc_memory_take(d->memory, stream, bytes, &b));
-    /* ORDER: the former owners' work on the block before ours, by waiting for its uses on the
-     * device; without it a reader on another stream may see our data. Their uses stay noted until
-     * ours is: the block may be given back before it was used, and the next owner may be another
-     * stream, which has waited for nothing. */
-    jit_status status = jitc_buffer_before_write(b, stream);
-    if (status != JIT_OK) {
-        jitc_memory_give(d->memory, b);
-        return status;
-    }
-    *out = b;
-    return JIT_OK;
+    return jitc_memory_take(d->memory, stream, bytes, out);
 }
 
 jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*release)(void *),
