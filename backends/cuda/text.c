@@ -3,7 +3,7 @@
  *   const u32 t = ...; const u32 first = t * 4u;       the thread and its first lane
  *   if (first >= n) return;
  *   const f32 v1 = ...;                                literals and uniform values
- *   union f32x4 r0; r0.all = LD_uint4(...);                 vectors of the inputs
+ *   union f32x4 r0; r0.all = LD_uint4(...);            vectors of the inputs
  *   for (u32 j = 0; j < 4; ++j) {                      one lane, unrolled
  *       const f32 v0 = r0.e[j];
  *       const f32 v2 = v0 * v1;
