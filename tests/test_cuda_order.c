@@ -106,6 +106,24 @@ Test(cuda_order, memory_is_reused_after_its_last_reader, .timeout = 60) {
     }
 }
 
+/* The same, when a kernel is the first to write. */
+Test(cuda_order, memory_is_reused_by_a_kernel_after_its_last_reader, .timeout = 60) {
+    for (int round = 0; round < 8; ++round) {
+        pthread_t thread;
+        jit_var x = cuda_world_ramp(SIZE), minus = jit_f32(JIT_CUDA, -1);
+        reader r = {.v = x};
+        pthread_create(&thread, NULL, queue_reads, &r);
+        pthread_join(thread, NULL);
+        cr_assert_eq(r.wrong, 0);
+        jit_unref(x); /* the last reference; the reads are queued */
+        jit_var y = jit_sub(jit_cast(jit_counter(JIT_CUDA, SIZE), JIT_f32), minus);
+        ASSERT_OK(jit_var_eval(y));
+        cuda_world_expect(r.v, SIZE, 2, 4);
+        cuda_world_expect(y, SIZE, 1, 1);
+        jit_unref(r.v), jit_unref(y), jit_unref(minus);
+    }
+}
+
 /** Queues kernels of which the last reads the one element of v, gives that up, and has its memory
  * once more without using it. */
 static void *queue_read_and_give_up(void *context) {
