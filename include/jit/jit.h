@@ -153,6 +153,40 @@ JIT_API jit_status jit_read(jit_var v, void *destination);
 /** As jit_read(), for elements offset ... offset + count - 1. JIT_OUT_OF_BOUNDS. */
 JIT_API jit_status jit_read_range(jit_var v, size_t offset, size_t count, void *destination);
 
+/* Order. Each thread has a stream of its own on each device: what it queues there runs in order,
+ * beside what other threads queue. Variables carry their order with them: a thread that uses what
+ * another one computes waits for it, on the device. Events are for all else. */
+
+/** A place in a stream. */
+typedef struct jit_event jit_event;
+
+/** An event of the calling thread's device of a backend. It was not recorded: that counts as done.
+ * `timed`: jit_event_elapsed() can be asked. Owned by the caller; jit_shutdown() ends what it
+ * stands for, but not the event: then all but jit_event_destroy() give JIT_INVALID_HANDLE. */
+JIT_API jit_status jit_event_create(jit_backend backend, bool timed, jit_event **out);
+/** Never waits: work that waits for the event goes on doing so. NULL is ignored. */
+JIT_API void jit_event_destroy(jit_event *event);
+/** The event is behind all that the calling thread has queued on the event's device: launched, not
+ * merely scheduled. Any thread may record it anew; waits that were made keep the former place. */
+JIT_API jit_status jit_event_record(jit_event *event);
+/** *done: is all that is before the event over? Never waits. */
+JIT_API jit_status jit_event_query(jit_event *event, bool *done);
+/** Wait on the CPU until it is. */
+JIT_API jit_status jit_event_wait(jit_event *event);
+/** What the calling thread queues from now on, on its device of the event's backend, comes after
+ * the event. The CPU does not wait. The event may be one of another device. */
+JIT_API jit_status jit_event_stream_wait(jit_event *event);
+/** Time from one event to another, both of which are timed and done. JIT_INVALID_ARGUMENT. */
+JIT_API jit_status jit_event_elapsed(jit_event *from, jit_event *to, double *milliseconds);
+/** Call function(context) once, when all that the calling thread has queued on its device of
+ * `backend` is over: from a thread of the library or one that waits, under no lock. What is queued
+ * later need not wait for the call; jit_sync_thread() does. The function must neither wait nor
+ * evaluate. On failure it is not called. */
+JIT_API jit_status jit_call(jit_backend backend, void (*function)(void *context), void *context);
+
+/** Give the device memory that is kept for reuse, and that nothing queued uses any more, back to
+ * the system. Happens by itself when memory runs out. */
+JIT_API jit_status jit_trim(void);
 /** Forget the compiled kernels in memory (not those on disk). Waits for the device. */
 JIT_API jit_status jit_cache_clear_memory(void);
 

@@ -27,6 +27,21 @@ typedef struct jitc_stream {
     struct jitc_stream *next_idle;
 } jitc_stream;
 
+/** The part of an event that all layers see. A backend embeds it as its first member. */
+typedef struct jitc_event {
+    jitc_backend *backend;
+    int device;
+    bool timed; /* elapsed() can be asked */
+} jitc_event;
+
+/** Streams of others, by the numbers that DLPack and the array API give them. Greater ones are
+ * handles of the backend's own kind. */
+enum {
+    JITC_STREAM_NONE = -1,      /* nobody: nothing is to be ordered */
+    JITC_STREAM_LEGACY = 1,     /* the default stream that synchronises with all blocking ones */
+    JITC_STREAM_PER_THREAD = 2, /* the default stream of the calling thread */
+};
+
 /** What the machine code of a device depends on. `text` is part of the key of every kernel:
  * compiler and version, instruction set, and whatever else changes the code. */
 typedef struct jitc_target {
@@ -85,6 +100,40 @@ typedef struct jitc_launch_args {
     X(done, bool, (jitc_stream * s, uint64_t n))                                                   \
     /* Any thread, s->lock not held. Waits until number n is done. JIT_DEVICE_FAILED. */           \
     X(wait, jit_status, (jitc_stream * s, uint64_t n))                                             \
+    /* Events. Any thread, several at once. An event that was never recorded counts as done. */    \
+    /* `native`: an event of the driver that somebody else owns and that is borrowed, or NULL for  \
+     * a new one. JIT_UNSUPPORTED where there are none. The caller fills in what all have. */      \
+    X(event_create, jit_status,                                                                    \
+      (jitc_backend * b, int device, bool timed, void *native, jitc_event **out))                  \
+    /* Never waits: what waits for the event goes on doing so. */                                  \
+    X(event_destroy, void, (jitc_event * e))                                                       \
+    /* Holder of s->lock. The event is behind all that is queued on s; waits that were made before \
+     * keep the former place. */                                                                   \
+    X(event_record, jit_status, (jitc_event * e, jitc_stream * s))                                 \
+    /* Never waits. */                                                                             \
+    X(event_done, jit_status, (jitc_event * e, bool *done))                                        \
+    /* Waits, under no lock. */                                                                    \
+    X(event_wait, jit_status, (jitc_event * e))                                                    \
+    /* Holder of s->lock. Work queued on s from now on comes after the event, on the device. The   \
+     * event may be another device's. */                                                           \
+    X(event_stream_wait, jit_status, (jitc_stream * s, jitc_event * e))                            \
+    /* Milliseconds from one event to the other, both of which are timed. JIT_INVALID_ARGUMENT if  \
+     * one was not recorded or is not done. */                                                     \
+    X(event_elapsed, jit_status, (jitc_event * from, jitc_event * to, double *milliseconds))       \
+    /* The driver's own event; NULL where there is none. */                                        \
+    X(event_native, void *, (jitc_event * e))                                                      \
+    /* Others' streams. Holder of s->lock; never waits. `other` is JITC_STREAM_... or a handle; a  \
+     * capturing stream is not touched: JIT_UNSUPPORTED, unless there is nothing to wait for.      \
+     * JIT_INVALID_ARGUMENT where the backend has no such streams. */                              \
+    /* What is queued on s so far comes before what is queued on `other` from now on. */           \
+    X(stream_release, jit_status, (jitc_stream * s, intptr_t other))                               \
+    /* What was queued on `other` so far comes before what is queued on s from now on. */          \
+    X(stream_acquire, jit_status, (jitc_stream * s, intptr_t other))                               \
+    /* Any thread. The driver's own stream and its context; NULL where there are none. */          \
+    X(stream_native, void, (jitc_stream * s, void **stream, void **context))                       \
+    /* The only thread of a child after fork(), in which all that was queued on a device of host   \
+     * memory had been waited for. Everything that cannot go on must fail with a clear error. */   \
+    X(forked, void, (jitc_backend * b))                                                            \
     /* Any thread. Program to the compiler's input. Pure: equal programs give equal results,       \
      * because the cache key is the program's hash. */                                             \
     X(lower, jit_status, (jitc_backend * b, int device, const jitc_program *p, jitc_source **out)) \
