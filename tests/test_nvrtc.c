@@ -236,6 +236,47 @@ Test(nvrtc, vectors_are_accessed_by_16_bytes_and_stay_in_registers) {
     jitc_nvrtc_close(n);
 }
 
+/** Conditions that are tested before the first load of a kernel: branches and predicates. */
+static int conditions_before_load(const char *ptx) {
+    const char *load = strstr(ptx, "ld.global");
+    cr_assert(load);
+    char *before = strndup(ptx, (size_t) (load - ptx));
+    int n = occurrences(before, "@%p") + occurrences(before, "@!%p");
+    free(before);
+    return n;
+}
+
+/** x[i], loaded whole where all of it is there, or by index: both under a second condition. */
+static void build_conditional_load(jitc_program *p, jit_dtype t, bool indexed) {
+    uint32_t x;
+    if (indexed) {
+        uint32_t source = add_buffer(p, t, NULL, 1, params);
+        x = add(p, JITC_OP_gather, t, source, add(p, JITC_OP_counter, JIT_u32, 0, 0, 0), 0);
+    } else {
+        p->head.flags = JITC_PROGRAM_TAIL;
+        x = add_data(p, t, NULL, params);
+    }
+    add_store(p, t, x, NULL, params);
+}
+
+/* Loads as asm() that is not volatile moved in front: whole vectors were read where the address is
+ * not aligned or the array ends. */
+Test(nvrtc, loads_stay_behind_their_conditions) {
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    for (int t = 0; t < JITC_DTYPE_COUNT; t++)
+        for (int indexed = 0; indexed < 2; indexed++) {
+            jitc_program p = {0};
+            build_conditional_load(&p, (jit_dtype) t, indexed);
+            char *ptx = ptx_of(n, &p, MOST, false);
+            cr_expect_geq(conditions_before_load(ptx), 2, "%s\n%s", jitc_dtypes[t].name, ptx);
+            free(ptx);
+            jitc_program_finish(&p);
+        }
+    jitc_nvrtc_close(n);
+}
+
 Test(nvrtc, operands_of_several_widths_stay_in_registers) {
     jitc_nvrtc *n = open_real();
     if (!n)

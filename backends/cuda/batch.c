@@ -225,6 +225,20 @@ static CUresult create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
     return result;
 }
 
+/* A function may get the handle of one that was unloaded. A node that is still set to the latter
+ * cannot become the former: to the driver (13.0) nothing changes, and the code that is gone runs.
+ */
+static void drop_outdated_chains(const jitc_cuda_device *d, jitc_cuda_batch *b) {
+    uint64_t unloads = jitc_load_relaxed(&d->unloads);
+    if (__builtin_expect(b->unloads == unloads, 1))
+        return;
+    b->unloads = unloads;
+    for (int i = 0; i < JITC_CUDA_CHAINS; ++i) {
+        destroy_chain(&d->backend->cuda, b->chains[i]);
+        b->chains[i] = NULL;
+    }
+}
+
 /* A slot for these kernels: that of a chain which is set to them, else of the chain of that length
  * used longest ago, else one to make a chain in. A second chain of a length is worth making where
  * memory alternates, as that of a loop x = f(x) does: then nothing is ever set. */
@@ -277,6 +291,7 @@ static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
     b->seen |= bit;
     if (!wants_graphs(s->device->backend) || b->no_graphs || !(seen & bit))
         return false;
+    drop_outdated_chains(s->device, b);
     CUresult result = prepare_chain(c, b, p, n, &chain);
     if (result == CUDA_SUCCESS)
         result = c->GraphLaunch(chain->exec, s->stream);

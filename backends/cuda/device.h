@@ -32,6 +32,7 @@ typedef struct jitc_cuda_device {
     uint32_t most_bytes;             /* of a kernel's arguments */
     jitc_target target;
     _Atomic uint64_t loaded;   /* how many codes were */
+    _Atomic uint64_t unloads;  /* how often some were unloaded */
     jitc_mutex lock;           /* guards opening and the following */
     jitc_cuda_stream *streams; /* of the device */
     jitc_cuda_code *retired;   /* to be unloaded when the device is idle */

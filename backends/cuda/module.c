@@ -194,6 +194,7 @@ static bool is_idle(jitc_cuda_stream *s) {
 static void unload(jitc_cuda_device *d, jitc_cuda_code *list) {
     bool pushed;
     bool there = jitc_cuda_enter_failed(d, &pushed);
+    jitc_add_relaxed(&d->unloads, 1); /* seen by who uses code that was loaded later */
     for (jitc_cuda_code *next; list; list = next) {
         next = list->next;
         if (there)

@@ -57,6 +57,7 @@ typedef struct jitc_cuda_batch {
     jitc_cuda_chain *chains[JITC_CUDA_CHAINS];
     uint64_t seen; /* bit i: a chain of i + 1 kernels was wanted before */
     uint64_t launches;
+    uint64_t unloads;     /* of the device, that the chains have seen */
     bool no_graphs;       /* they did not work */
     _Atomic CUresult why; /* and that has not been told yet */
 } jitc_cuda_batch;

@@ -135,6 +135,12 @@ CUresult sim_cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode nod
     size_t i = place(e->graph, node);
     if (i >= e->count)
         return CUDA_ERROR_INVALID_VALUE;
+    /* A real driver (13.0) does not see that a function has changed which has got the handle of the
+     * one before it, and runs what was unloaded. */
+    if (e->calls[i].kernel->object.life != SIM_ALIVE)
+        sim_fault("a node of executable graph %u is set anew after the module of its kernel was "
+                  "unloaded",
+                  e->object.number);
     CUresult result = sim_call_init(params, &call);
     if (result != CUDA_SUCCESS)
         return result;
