@@ -40,6 +40,9 @@ static jit_status fake_alloc(jitc_backend *b, int device, size_t bytes, void **o
 static void fake_free(jitc_backend *b, int device, void *pointer, size_t bytes) {
     (void) b, (void) device, (void) pointer, (void) bytes;
 }
+static void fake_trim(jitc_backend *b, int device) {
+    (void) b, (void) device;
+}
 static jit_status fake_stream_create(jitc_backend *b, int device, jitc_stream **out) {
     (void) b, (void) device, (void) out;
     return unused();
@@ -217,6 +220,7 @@ void fake_init(fake *f) {
                           .target = fake_target,
                           .alloc = fake_alloc,
                           .free = fake_free,
+                          .trim = fake_trim,
                           .stream_create = fake_stream_create,
                           .stream_destroy = fake_stream_destroy,
                           .launch = fake_launch,

@@ -60,6 +60,11 @@ static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes)
     jitc_cuda_leave(d, pushed);
 }
 
+/* free_block() keeps nothing. */
+static void trim(jitc_backend *b, int device) {
+    (void) b, (void) device;
+}
+
 /* Streams. */
 
 static jit_status create_stream(jitc_cuda_device *d, jitc_stream **out) {
@@ -236,6 +241,7 @@ static const jitc_backend slots = {
     .target = target,
     .alloc = alloc_block,
     .free = free_block,
+    .trim = trim,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

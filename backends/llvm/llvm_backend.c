@@ -127,6 +127,11 @@ static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes)
         free(pointer);
 }
 
+/** free_block() keeps nothing. */
+static void trim(jitc_backend *b, int device) {
+    (void) b, (void) device;
+}
+
 /* Streams. */
 
 static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
@@ -363,6 +368,7 @@ static const jitc_backend slots = {
     .target = target,
     .alloc = alloc_block,
     .free = free_block,
+    .trim = trim,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

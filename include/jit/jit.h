@@ -190,7 +190,8 @@ JIT_API jit_status jit_trim(void);
 /** Forget the compiled kernels in memory (not those on disk). Waits for the device. */
 JIT_API jit_status jit_cache_clear_memory(void);
 
-/** What the runtime has done since jit_init(), over all threads and devices. */
+/** What the runtime has done since jit_init(), over all threads and devices. Later versions of the
+ * library add members at the end: compile with the header of the version that runs. */
 typedef struct jit_stats {
     uint64_t evaluations;      /**< calls that had something to compute */
     uint64_t launches;         /**< kernels launched */
@@ -202,6 +203,7 @@ typedef struct jit_stats {
     size_t bytes_live;         /**< device memory in use */
     size_t bytes_cached;       /**< device memory kept for reuse */
     size_t bytes_peak;         /**< greatest bytes_live so far */
+    size_t bytes_pinned;       /**< host memory that is pinned for copies */
 } jit_stats;
 /** Fill *stats. */
 JIT_API jit_status jit_get_stats(jit_stats *stats);

@@ -192,6 +192,8 @@ jit_status jit_cache_clear_memory(void) {
 }
 
 static void add_memory(jit_stats *stats, jitc_started *s) {
+    if (s->backend)
+        stats->bytes_pinned += jitc_load_relaxed(&s->backend->pinned);
     for (int d = 0; d < s->devices; ++d) {
         jitc_device *device = jitc_load_acquire(&s->device[d]); /* pairs with open_device */
         if (!device)

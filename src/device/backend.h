@@ -67,6 +67,8 @@ typedef struct jitc_launch_args {
     X(alloc, jit_status, (jitc_backend * b, int device, size_t bytes, void **out))                 \
     /* Any thread; all work on the block is done. */                                               \
     X(free, void, (jitc_backend * b, int device, void *pointer, size_t bytes))                     \
+    /* Any thread. Give back to the system what free() keeps. Never waits for work. */             \
+    X(trim, void, (jitc_backend * b, int device))                                                  \
     /* Any thread. The caller fills in what all streams have (jitc_stream). */                     \
     X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \
@@ -162,6 +164,7 @@ struct jitc_backend {
     const char *name; /* "llvm" */
     bool host_memory; /* device pointers can be used by the host, once the work on them is done */
     int levels;       /* compile() knows a quick level 0 and a better one: recompile hot kernels */
+    _Atomic uint64_t pinned; /* bytes of host memory that are pinned for copies */
 #define X(slot, result, arguments) result(*slot) arguments;
     JITC_BACKEND_SLOTS(X)
 #undef X
