@@ -70,6 +70,8 @@ verdict() { # status log
         echo skip
     elif [ "$1" != 0 ]; then
         echo FAIL
+    elif grep -Eq 'Assertion Failed|during its setup or teardown' "$2"; then
+        echo FAIL # Criterion does not count what fails in .fini
     elif grep -q '^\[SKIP\]' "$2" && ! grep -Eq 'Passing: [1-9]' "$2"; then
         echo skip
     else
