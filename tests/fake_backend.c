@@ -86,6 +86,55 @@ static jit_status fake_wait(jitc_stream *s, uint64_t n) {
     return unused();
 }
 
+/* An event counts as done, as one that was never recorded does: there is no work. */
+static jit_status fake_event_create(jitc_backend *b, int device, bool timed, void *native,
+                                    jitc_event **out) {
+    if (native)
+        return jitc_fail(JIT_UNSUPPORTED, "nobody has events of this backend");
+    TRY(jitc_calloc(1, sizeof **out, (void **) out));
+    **out = (jitc_event) {.backend = b, .device = device, .timed = timed};
+    return JIT_OK;
+}
+static void fake_event_destroy(jitc_event *e) {
+    free(e);
+}
+static jit_status fake_event_record(jitc_event *e, jitc_stream *s) {
+    (void) e, (void) s;
+    return unused();
+}
+static jit_status fake_event_done(jitc_event *e, bool *done) {
+    (void) e;
+    *done = true;
+    return JIT_OK;
+}
+static jit_status fake_event_wait(jitc_event *e) {
+    (void) e;
+    return JIT_OK;
+}
+static jit_status fake_event_stream_wait(jitc_stream *s, jitc_event *e) {
+    (void) s, (void) e;
+    return unused();
+}
+static jit_status fake_event_elapsed(jitc_event *from, jitc_event *to, double *milliseconds) {
+    (void) from, (void) to, (void) milliseconds;
+    return jitc_fail(JIT_INVALID_ARGUMENT, "neither event was recorded");
+}
+static void *fake_event_native(jitc_event *e) {
+    (void) e;
+    return NULL;
+}
+static jit_status fake_others_stream(jitc_stream *s, intptr_t other) {
+    (void) s, (void) other;
+    return jitc_fail(JIT_INVALID_ARGUMENT, "nobody has streams of this backend");
+}
+static void fake_stream_native(jitc_stream *s, void **stream, void **context) {
+    (void) s;
+    *stream = *context = NULL;
+}
+static void fake_forked(jitc_backend *b) {
+    jitc_add_relaxed(&fake_of(b)->forks, 1);
+}
+
 static jit_status fake_lower(jitc_backend *b, int device, const jitc_program *p,
                              jitc_source **out) {
     (void) device;
@@ -232,6 +281,18 @@ void fake_init(fake *f) {
                           .flush = fake_flush,
                           .done = fake_done,
                           .wait = fake_wait,
+                          .event_create = fake_event_create,
+                          .event_destroy = fake_event_destroy,
+                          .event_record = fake_event_record,
+                          .event_done = fake_event_done,
+                          .event_wait = fake_event_wait,
+                          .event_stream_wait = fake_event_stream_wait,
+                          .event_elapsed = fake_event_elapsed,
+                          .event_native = fake_event_native,
+                          .stream_release = fake_others_stream,
+                          .stream_acquire = fake_others_stream,
+                          .stream_native = fake_stream_native,
+                          .forked = fake_forked,
                           .lower = fake_lower,
                           .compile = fake_compile,
                           .source_print = fake_source_print,

@@ -16,6 +16,7 @@ typedef struct fake {
     jitc_backend head;
     jitc_target target[2]; /* of two devices */
     atomic_int lowered, compiled, reloaded, destroyed, loaded;
+    atomic_int forks;
     atomic_int sources; /* alive */
     atomic_int at_once, most_at_once;
     atomic_int last_level;

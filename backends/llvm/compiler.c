@@ -46,6 +46,13 @@ void jitc_llvm_compiler_finish(jitc_llvm_compiler *c) {
     jitc_mutex_finish(&c->lock);
 }
 
+void jitc_llvm_compiler_forked(jitc_llvm_compiler *c) {
+    jitc_mutex_init(&c->lock);
+    c->idle_count = 0;
+    for (const jitc_machine *m = c->idle; m; m = m->next)
+        ++c->idle_count;
+}
+
 /** Called by LLVM for errors and warnings; without it, errors would end the process. */
 static void note_message(LLVMDiagnosticInfoRef info, void *context) {
     jitc_machine *m = context;

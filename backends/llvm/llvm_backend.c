@@ -6,11 +6,11 @@
 #include "llvm/llvm_backend.h"
 #include "llvm/compiler.h"
 #include "llvm/cost.h"
+#include "llvm/event.h"
 #include "llvm/helpers.h"
 #include "llvm/loader.h"
 #include "llvm/machine.h"
 #include "llvm/symbols.h"
-#include "llvm/workers.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,12 +29,9 @@ typedef struct llvm_backend {
     unsigned native_bytes; /* of a vector register */
     uint64_t memory;       /* bytes that there are */
     _Atomic uint64_t allocated;
+    jitc_mutex lock; /* guards the list, and what kernels have loaded */
+    struct llvm_kernel *kernels;
 } llvm_backend;
-
-typedef struct llvm_stream {
-    jitc_stream base;
-    jitc_queue *queue;
-} llvm_stream;
 
 struct jitc_source {
     jitc_program program;
@@ -53,15 +50,12 @@ typedef struct llvm_kernel {
     _Atomic(jitc_task_function) function;
     atomic_uint in_flight;
     double ns_per_lane;
-    jitc_mutex lock; /* guards `newest` */
     loaded *newest;
+    struct llvm_kernel *next, *previous; /* of all */
 } llvm_kernel;
 
 static llvm_backend *backend_of(jitc_backend *b) {
     return (llvm_backend *) b;
-}
-static llvm_stream *stream_of(jitc_stream *s) {
-    return (llvm_stream *) s;
 }
 static llvm_kernel *kernel_of(jitc_kernel *k) {
     return (llvm_kernel *) k;
@@ -135,7 +129,7 @@ static void trim(jitc_backend *b, int device) {
 /* Streams. */
 
 static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
-    llvm_stream *s;
+    jitc_llvm_stream *s;
     TRY(jitc_calloc(1, sizeof *s, (void **) &s));
     jit_status status = jitc_queue_create(backend_of(b)->pool, &s->queue);
     if (status != JIT_OK) {
@@ -148,7 +142,7 @@ static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) 
 }
 
 static void stream_destroy(jitc_stream *s) {
-    jitc_queue_destroy(stream_of(s)->queue);
+    jitc_queue_destroy(jitc_llvm_queue(s));
     free(s);
 }
 
@@ -164,7 +158,7 @@ static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args 
                    .params = a->params,
                    .count = a->count,
                    .in_flight = &kernel->in_flight};
-    return jitc_queue_launch(stream_of(s)->queue, &t, number);
+    return jitc_queue_launch(jitc_llvm_queue(s), &t, number);
 }
 
 /** A task: the bytes begin ... end-1 of a copy. params: to, from. */
@@ -181,7 +175,7 @@ static jit_status copy(jitc_stream *s, void *to, const void *from, size_t bytes,
                    .cost_ns = 0.1 * (double) bytes,
                    .params = params,
                    .count = 2};
-    return jitc_queue_launch(stream_of(s)->queue, &t, number);
+    return jitc_queue_launch(jitc_llvm_queue(s), &t, number);
 }
 
 /** Copy a source that may change soon: through a copy of it, which a call behind the task frees. */
@@ -197,8 +191,8 @@ static jit_status copy_staged(jitc_stream *s, void *to, const void *from, size_t
         return status;
     }
     uint64_t freed = *number;
-    if (jitc_queue_call(stream_of(s)->queue, free, staged, &freed) != JIT_OK) {
-        jitc_queue_wait(stream_of(s)->queue, *number);
+    if (jitc_queue_call(jitc_llvm_queue(s), free, staged, &freed) != JIT_OK) {
+        jitc_queue_wait(jitc_llvm_queue(s), *number);
         free(staged);
         jitc_error ignored;
         jitc_error_take(&ignored);
@@ -209,7 +203,7 @@ static jit_status copy_staged(jitc_stream *s, void *to, const void *from, size_t
 
 static jit_status upload(jitc_stream *s, void *to, const void *from, size_t bytes,
                          uint64_t *number) {
-    jitc_queue *q = stream_of(s)->queue;
+    jitc_queue *q = jitc_llvm_queue(s);
     if (!bytes || !jitc_queue_done(q, jitc_load_relaxed(&s->queued)))
         return copy_staged(s, to, from, bytes ? bytes : 1, number);
     TRY(copy(s, to, from, bytes, number));
@@ -218,20 +212,20 @@ static jit_status upload(jitc_stream *s, void *to, const void *from, size_t byte
 }
 
 static jit_status download(jitc_stream *s, void *to, const void *from, size_t bytes) {
-    jitc_queue_wait(stream_of(s)->queue, jitc_load_relaxed(&s->queued));
+    jitc_queue_wait(jitc_llvm_queue(s), jitc_load_relaxed(&s->queued));
     memcpy(to, from, bytes);
     return JIT_OK;
 }
 
 static jit_status call(jitc_stream *s, void (*function)(void *), void *context, uint64_t *number) {
-    return jitc_queue_call(stream_of(s)->queue, function, context, number);
+    return jitc_queue_call(jitc_llvm_queue(s), function, context, number);
 }
 
 static jit_status stream_wait(jitc_stream *s, jitc_stream *other, uint64_t n) {
     uint64_t number;
     if (s == other)
         return JIT_OK;
-    TRY(jitc_queue_wait_for(stream_of(s)->queue, stream_of(other)->queue, n, &number));
+    TRY(jitc_queue_wait_for(jitc_llvm_queue(s), jitc_llvm_queue(other), n, &number));
     jitc_store_release(&s->queued, number); /* pairs with readers of the stream's last number */
     return JIT_OK;
 }
@@ -242,12 +236,35 @@ static jit_status flush(jitc_stream *s) {
 }
 
 static bool done(jitc_stream *s, uint64_t n) {
-    return jitc_queue_done(stream_of(s)->queue, n);
+    return jitc_queue_done(jitc_llvm_queue(s), n);
 }
 
 static jit_status wait_for(jitc_stream *s, uint64_t n) {
-    jitc_queue_wait(stream_of(s)->queue, n);
+    jitc_queue_wait(jitc_llvm_queue(s), n);
     return JIT_OK;
+}
+
+static jit_status event_create(jitc_backend *b, int device, bool timed, void *native,
+                               jitc_event **out) {
+    (void) device, (void) timed;
+    return jitc_llvm_event_create(backend_of(b)->pool, native, out);
+}
+
+static void *event_native(jitc_event *e) {
+    (void) e;
+    return NULL;
+}
+
+static jit_status others_stream(jitc_stream *s, intptr_t other) {
+    (void) s;
+    if (other == JITC_STREAM_NONE)
+        return JIT_OK;
+    return jitc_fail(JIT_INVALID_ARGUMENT, "llvm: there are no streams of others on the CPU");
+}
+
+static void stream_native(jitc_stream *s, void **stream, void **context) {
+    (void) s;
+    *stream = *context = NULL;
 }
 
 /* Kernels. */
@@ -301,12 +318,31 @@ static jit_status add_code(llvm_backend *b, llvm_kernel *k, const jitc_blob *obj
     }
     jitc_task_function function;
     memcpy(&function, &l->code.entry, sizeof function);
-    jitc_mutex_lock(&k->lock);
+    jitc_mutex_lock(&b->lock);
     l->older = k->newest;
     k->newest = l;
     jitc_store_release(&k->function, function); /* pairs with the load in launch */
-    jitc_mutex_unlock(&k->lock);
+    jitc_mutex_unlock(&b->lock);
     return JIT_OK;
+}
+
+/* The list is right for a reader from its head at any moment: forked() walks it. */
+static void list_kernel(llvm_backend *b, llvm_kernel *k) {
+    jitc_mutex_lock(&b->lock);
+    k->next = b->kernels;
+    if (k->next)
+        k->next->previous = k;
+    atomic_signal_fence(memory_order_release);
+    b->kernels = k;
+    jitc_mutex_unlock(&b->lock);
+}
+
+static void unlist_kernel(llvm_backend *b, llvm_kernel *k) {
+    jitc_mutex_lock(&b->lock);
+    *(k->previous ? &k->previous->next : &b->kernels) = k->next;
+    if (k->next)
+        k->next->previous = k->previous;
+    jitc_mutex_unlock(&b->lock);
 }
 
 static jit_status load(jitc_backend *b, int device, const jitc_program *p, const jitc_blob *code,
@@ -314,15 +350,14 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
     llvm_kernel *k;
     (void) device;
     TRY(jitc_calloc(1, sizeof *k, (void **) &k));
-    jitc_mutex_init(&k->lock);
     k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
     k->base.operations = jitc_cost_operations(k->ns_per_lane, backend_of(b)->native_bytes);
     jit_status status = add_code(backend_of(b), k, code);
     if (status != JIT_OK) {
-        jitc_mutex_finish(&k->lock);
         free(k);
         return status;
     }
+    list_kernel(backend_of(b), k);
     *out = &k->base;
     return JIT_OK;
 }
@@ -333,22 +368,37 @@ static jit_status reload(jitc_backend *b, jitc_kernel *k, const jitc_blob *code)
 
 static void kernel_destroy(jitc_backend *b, jitc_kernel *base) {
     llvm_kernel *k = kernel_of(base);
-    (void) b;
     if (!k)
         return;
     while (jitc_load_acquire(&k->in_flight)) /* pairs with the end of a task in queue.c */
         sched_yield();
+    unlist_kernel(backend_of(b), k);
     while (k->newest) {
         loaded *l = k->newest;
         k->newest = l->older;
         jitc_code_finish(&l->code);
         free(l);
     }
-    jitc_mutex_finish(&k->lock);
     free(k);
 }
 
 /* The backend. */
+
+/* What another thread was doing is left where it was; its launches count as ended. */
+static void forked(jitc_backend *base) {
+    llvm_backend *b = backend_of(base);
+    jitc_pool_forked(b->pool);
+    jitc_llvm_compiler_forked(&b->compiler);
+    jitc_llvm_library_forked(&b->library);
+    jitc_symbols_forked(b->symbols);
+    jitc_mutex_init(&b->lock);
+    llvm_kernel *previous = NULL;
+    for (llvm_kernel *k = b->kernels; k; k = k->next) {
+        jitc_store_relaxed(&k->in_flight, 0);
+        k->previous = previous;
+        previous = k;
+    }
+}
 
 static void destroy(jitc_backend *base) {
     llvm_backend *b = backend_of(base);
@@ -356,6 +406,7 @@ static void destroy(jitc_backend *base) {
     jitc_symbols_destroy(b->symbols);
     jitc_llvm_compiler_finish(&b->compiler);
     jitc_llvm_library_finish(&b->library);
+    jitc_mutex_finish(&b->lock);
     free(b);
 }
 
@@ -380,6 +431,18 @@ static const jitc_backend slots = {
     .flush = flush,
     .done = done,
     .wait = wait_for,
+    .event_create = event_create,
+    .event_destroy = jitc_llvm_event_destroy,
+    .event_record = jitc_llvm_event_record,
+    .event_done = jitc_llvm_event_done,
+    .event_wait = jitc_llvm_event_wait,
+    .event_stream_wait = jitc_llvm_event_stream_wait,
+    .event_elapsed = jitc_llvm_event_elapsed,
+    .event_native = event_native,
+    .stream_release = others_stream,
+    .stream_acquire = others_stream,
+    .stream_native = stream_native,
+    .forked = forked,
     .lower = lower,
     .compile = compile,
     .source_print = source_print,
@@ -413,6 +476,7 @@ static jit_status init_parts(llvm_backend *b, const jitc_options *o, jitc_isa is
     TRY_GOTO(jitc_llvm_library_init(&b->library, o->llvm_library), symbols);
     int spin = o->spin_us < 0 ? 0 : o->spin_us > 1000000 ? 1000000 : (int) o->spin_us;
     TRY_GOTO(jitc_pool_create((int) threads, spin, &b->pool), library);
+    jitc_mutex_init(&b->lock);
     jitc_llvm_compiler_init(&b->compiler, &b->library, isa, lanes_of(isa), cores);
     describe(b, isa);
     return JIT_OK;

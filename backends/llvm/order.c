@@ -134,7 +134,9 @@ static void end_head_locked(jitc_pool *p, jitc_queue *q) REQUIRES(&p->lock) {
     atomic_uint *in_flight = w->in_flight;
     w->in_flight = NULL; /* first, so that jitc_pool_forked() never lowers it twice */
     if (in_flight)
-        jitc_sub_release(in_flight, 1u);     /* pairs with the acquire of whoever waits for 0 */
+        jitc_sub_release(in_flight, 1u); /* pairs with the acquire of whoever waits for 0 */
+    jitc_place_reached_locked(p, q,
+                              w->number);    /* before the store: who sees the one sees the other */
     jitc_store_release(&q->done, w->number); /* pairs with load_acquire in jitc_queue_done */
     w->next = p->free;
     p->free = w;

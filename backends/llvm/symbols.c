@@ -60,6 +60,10 @@ void jitc_symbols_destroy(jitc_symbols *s) {
     free(s);
 }
 
+void jitc_symbols_forked(jitc_symbols *s) {
+    jitc_mutex_init(&s->lock);
+}
+
 static void *open_sleef(jitc_symbols *s) {
     if (jitc_load_acquire(&s->opened)) /* pairs with the store_release below */
         return s->sleef;

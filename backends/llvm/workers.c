@@ -25,7 +25,7 @@ static void wake(jitc_sleeper *s) {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static int64_t now_ns(void) {
+int64_t jitc_now_ns(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
@@ -43,14 +43,14 @@ enum { POLITE_NS = 5000 };
 static bool spin(const jitc_pool *p, const jitc_helper *h, unsigned seen) {
     if (p->spin_ns == 0)
         return false;
-    int64_t start = now_ns(), spun;
+    int64_t start = jitc_now_ns(), spun;
     do {
         for (int i = 0; i < 16; ++i) {
             if (jitc_load_acquire(&p->arrivals) != seen || is_satisfied(h))
                 return true; /* pairs with add_release where work becomes ready */
             jitc_cpu_pause();
         }
-        spun = now_ns() - start;
+        spun = jitc_now_ns() - start;
         if (spun > POLITE_NS)
             sched_yield();
     } while (spun < p->spin_ns);
@@ -303,6 +303,7 @@ void jitc_pool_forked(jitc_pool *p) {
     for (jitc_queue *q = p->queues; q; q = q->next) {
         q->head = q->tail = q->parked = NULL;
         q->sleepers = NULL;
+        jitc_place_forked(q);
         jitc_store_relaxed(&q->done, jitc_load_relaxed(&q->last));
     }
 }

@@ -17,6 +17,16 @@ typedef void (*jitc_task_function)(uint64_t begin, uint64_t end, const uint64_t 
 typedef struct jitc_pool jitc_pool;
 typedef struct jitc_queue jitc_queue; /* one in-order stream */
 
+/** A place in a queue, and the time at which it was reached. Made as {0}, which is reached. Only
+ * the functions below read and write it. */
+typedef struct jitc_place {
+    jitc_queue *queue; /* NULL: none was set */
+    uint64_t number;
+    int64_t time_ns;                    /* CLOCK_MONOTONIC; 0: not known, or not yet */
+    bool listed;                        /* it waits for its time ... */
+    struct jitc_place *next, *previous; /* ... in its queue's list */
+} jitc_place;
+
 typedef struct jitc_task {
     jitc_task_function function;
     uint64_t lanes;         /* not 0 */
@@ -64,6 +74,16 @@ jit_status jitc_queue_call(jitc_queue *q, void (*function)(void *), void *contex
 /** What is queued from now on comes after number n of `other`. No-op (and *number is the last one)
  *  if that is done or other == q. Waits in circles cannot be written: n exists already. */
 jit_status jitc_queue_wait_for(jitc_queue *q, jitc_queue *other, uint64_t n, uint64_t *number);
+
+/** *place: behind all that is queued on q so far; nothing is queued for it. With `timed` its time
+ * is noted: at once on an idle queue, else by who ends the work before it, which takes no worker.
+ * One caller at a time per queue, as above; any number per place. */
+void jitc_place_set(jitc_place *place, jitc_queue *q, bool timed);
+/** A copy: queue, number, and the time if the place is reached and the time is known. Any thread.
+ */
+jitc_place jitc_place_get(jitc_pool *p, const jitc_place *place);
+/** It will not be written any more. Any thread. */
+void jitc_place_finish(jitc_pool *p, jitc_place *place);
 
 /** Any thread, any time. */
 bool jitc_queue_done(const jitc_queue *q, uint64_t n);

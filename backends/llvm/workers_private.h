@@ -138,9 +138,10 @@ struct jitc_queue {
     _Atomic uint64_t last; /* number of the last work queued; written by the one who queues */
     double series_ns; /* work that could have been shared since workers were last woken; likewise */
     jitc_work *head, *tail;
-    jitc_work *parked;      /* waits of other queues for a number of this one */
-    jitc_sleeper *sleepers; /* callers that wait for this queue */
-    jitc_queue *moved_next; /* in the list of queues to settle */
+    jitc_work *parked;               /* waits of other queues for a number of this one */
+    jitc_sleeper *sleepers;          /* callers that wait for this queue */
+    jitc_place *places, *last_place; /* that wait for their time, ascending */
+    jitc_queue *moved_next;          /* in the list of queues to settle */
     _Alignas(CACHE_LINE) _Atomic uint64_t done;
 };
 
@@ -185,7 +186,14 @@ bool jitc_pool_has_work_locked(jitc_pool *p, const jitc_helper *h) REQUIRES(&p->
 /** Make sure that somebody comes for what is ready. */
 void jitc_pool_call_for_help_locked(jitc_pool *p, jitc_rousing *r) REQUIRES(&p->lock);
 
+/* place.c */
+/** Number n of q ends now: note that in the places that wait for it. */
+void jitc_place_reached_locked(jitc_pool *p, jitc_queue *q, uint64_t n) REQUIRES(&p->lock);
+/** In the child after fork(): the places count as reached, but nobody knows when. */
+void jitc_place_forked(jitc_queue *q);
+
 /* workers.c */
+int64_t jitc_now_ns(void);
 /** Wake and start whom `r` names. Not under the lock. */
 void jitc_pool_deliver(jitc_pool *p, jitc_rousing *r);
 #endif

@@ -1,5 +1,6 @@
 #include "api/runtime.h"
 #include "api/backends.h"
+#include "api/event.h"
 #include "core/log.h"
 #include <stdio.h>
 
@@ -8,6 +9,8 @@ jit_runtime jitc_runtime = {
     .settle_lock = {PTHREAD_MUTEX_INITIALIZER},
     .settle = PTHREAD_COND_INITIALIZER,
     .left = PTHREAD_COND_INITIALIZER,
+    .events_lock = {PTHREAD_MUTEX_INITIALIZER},
+    .events_left = PTHREAD_COND_INITIALIZER,
 };
 
 jit_status jitc_api_not_started(const char *function) {
@@ -103,6 +106,7 @@ static void take_remains_locked(remains *r) REQUIRES(&jitc_runtime.lock) {
 static void end_remains(remains *r) {
     for (size_t i = 0; i < r->devices; ++i)
         jitc_device_sync(r->device[i]);
+    jitc_event_end_all();
     jitc_graph_destroy(r->graph);
     jitc_cache_destroy(r->cache);
     for (size_t i = 0; i < r->devices; ++i)

@@ -33,6 +33,9 @@ typedef struct jit_runtime {
     int leaving;         /* threads that are ending and still use the graph ... */
     pthread_cond_t left; /* ... and none does any more */
     jitc_counters counters;
+    jitc_mutex events_lock; /* guards the list of events; held briefly */
+    jit_event *events;
+    pthread_cond_t events_left; /* a call let go of an event that has ended */
     /* Evaluations that met a claimed node sleep until `settled` has moved. */
     jitc_mutex settle_lock;
     pthread_cond_t settle;

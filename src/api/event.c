@@ -1,0 +1,116 @@
+/* event.c: see event.h; and what is done at a place of the calling thread's stream. */
+#include "api/event.h"
+#include "core/mem.h"
+#include <stdlib.h>
+
+/* Bits of a public event's word; above them, the number of calls that are inside. */
+enum { ENDED = 1u, OWNED = 2u, INSIDE = 4u };
+
+struct jit_event {
+    atomic_uint word;
+    jitc_event *event;          /* NULL: ended */
+    jit_event *next, *previous; /* in the runtime's list, under its events_lock */
+};
+
+static void list_locked(jit_event *e) REQUIRES(&jitc_runtime.events_lock) {
+    e->next = jitc_runtime.events;
+    if (e->next)
+        e->next->previous = e;
+    jitc_runtime.events = e;
+}
+
+/* The backend's event ends with it: while an event is listed its backend is there. */
+static void unlist_locked(jit_event *e) REQUIRES(&jitc_runtime.events_lock) {
+    if (!e->event)
+        return;
+    e->event->backend->event_destroy(e->event);
+    e->event = NULL;
+    *(e->previous ? &e->previous->next : &jitc_runtime.events) = e->next;
+    if (e->next)
+        e->next->previous = e->previous;
+}
+
+/* Nobody wants it any more. */
+static void free_event(jit_event *e) {
+    jitc_mutex_lock(&jitc_runtime.events_lock);
+    unlist_locked(e);
+    pthread_cond_broadcast(&jitc_runtime.events_left);
+    jitc_mutex_unlock(&jitc_runtime.events_lock);
+    free(e);
+}
+
+jit_status jitc_event_adopt(jit_backend b, void *native, bool timed, jit_event **out) {
+    jitc_thread *t;
+    jitc_started *s = NULL;
+    jit_event *e;
+    TRY(jitc_api_backend(native ? "jit_cuda_event_wrap" : "jit_event_create", b, &s));
+    TRY(jitc_api_thread(&t));
+    int device = t->current[jitc_backend_index(b)];
+    TRY(jitc_calloc(1, sizeof *e, (void **) &e));
+    jit_status status = s->backend->event_create(s->backend, device, timed, native, &e->event);
+    if (status != JIT_OK) {
+        free(e);
+        return status;
+    }
+    e->event->backend = s->backend;
+    e->event->device = device;
+    e->event->timed = timed;
+    jitc_store_relaxed(&e->word, OWNED);
+    jitc_mutex_lock(&jitc_runtime.events_lock);
+    list_locked(e);
+    jitc_mutex_unlock(&jitc_runtime.events_lock);
+    *out = e;
+    return JIT_OK;
+}
+
+void jitc_event_let_go(jit_event *e) {
+    /* The last look at e: if the word says so, others may free it from now on. */
+    unsigned word = jitc_add_acq_rel(&e->word, 0u - INSIDE) - INSIDE;
+    if (word < INSIDE && !(word & OWNED)) {
+        free_event(e);
+    } else if (word & ENDED) {
+        jitc_mutex_lock(&jitc_runtime.events_lock);
+        pthread_cond_broadcast(&jitc_runtime.events_left); /* jitc_event_end_all waits for it */
+        jitc_mutex_unlock(&jitc_runtime.events_lock);
+    }
+}
+
+jit_status jitc_event_hold(const char *function, jit_event *e, jitc_event **out) {
+    if (!e)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: the event is NULL", function);
+    if (jitc_add_acq_rel(&e->word, INSIDE) & ENDED) { /* pairs with jitc_event_end_all */
+        jitc_event_let_go(e);
+        return jitc_fail(JIT_INVALID_HANDLE,
+                         "%s: jit_shutdown() has ended the event; it can only be destroyed",
+                         function);
+    }
+    *out = e->event;
+    return JIT_OK;
+}
+
+void jitc_event_end_all(void) {
+    jit_event *e;
+    jitc_mutex_lock(&jitc_runtime.events_lock);
+    while ((e = jitc_runtime.events) != NULL) {
+        /* ORDER: the mark before the count of calls inside, in one word with it; without it a call
+         * that enters now would use an event that is gone. Pairs with jitc_event_hold. */
+        if (atomic_fetch_or_explicit(&e->word, ENDED, memory_order_acq_rel) < INSIDE)
+            unlist_locked(e);
+        else
+            jitc_cond_wait(&jitc_runtime.events_left, &jitc_runtime.events_lock);
+    }
+    jitc_mutex_unlock(&jitc_runtime.events_lock);
+}
+
+jit_status jit_event_create(jit_backend backend, bool timed, jit_event **out) {
+    if (!out)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "jit_event_create: out is NULL");
+    *out = NULL;
+    return jitc_event_adopt(backend, NULL, timed, out);
+}
+
+void jit_event_destroy(jit_event *e) {
+    /* pairs with jitc_event_let_go */
+    if (e && atomic_fetch_and_explicit(&e->word, ~OWNED, memory_order_acq_rel) < INSIDE)
+        free_event(e);
+}
