@@ -110,19 +110,32 @@ static void *make_all_calls(void *context) {
 
 /* ---- The interface ---- */
 
-jit_status jitc_cuda_calls_create(jitc_cuda_calls **out) {
-    void *p;
+static void init(jitc_cuda_calls *c) {
     pthread_condattr_t attributes;
-    TRY(jitc_calloc(1, sizeof(jitc_cuda_calls), &p));
-    jitc_cuda_calls *c = *out = p;
-    c->last = &c->first;
+    *c = (jitc_cuda_calls) {.last = &c->first};
     jitc_mutex_init(&c->lock);
     pthread_condattr_init(&attributes);
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&c->wake, &attributes);
     pthread_cond_init(&c->made, NULL);
     pthread_condattr_destroy(&attributes);
+}
+
+jit_status jitc_cuda_calls_create(jitc_cuda_calls **out) {
+    void *p;
+    TRY(jitc_calloc(1, sizeof(jitc_cuda_calls), &p));
+    *out = p;
+    init(*out);
     return JIT_OK;
+}
+
+/* What was to be called belongs to the parent, which does it. */
+void jitc_cuda_calls_forked(jitc_cuda_calls *c) {
+    for (pending_call *p = c->first, *next; p; p = next) {
+        next = p->next;
+        free(p);
+    }
+    init(c);
 }
 
 void jitc_cuda_calls_destroy(jitc_cuda_calls *c) {

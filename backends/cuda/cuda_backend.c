@@ -7,6 +7,7 @@
  * The slots bring the device's context in and out; what they call finds it
  * current. */
 #include "cuda/cuda_backend.h"
+#include "cuda/event.h"
 #include "cuda/module.h"
 #include "cuda/stream.h"
 #include "cuda/text.h"
@@ -18,18 +19,6 @@ struct jitc_source {
     char *text;
     bool fuse; /* multiplications and additions */
 };
-
-/* Run `expression` with the context of device `d` current; its value is the
- * function's. */
-#define INSIDE(d, expression)                                                                      \
-    do {                                                                                           \
-        jitc_cuda_device *device_ = (d);                                                           \
-        bool pushed_;                                                                              \
-        TRY(jitc_cuda_enter(device_, &pushed_));                                                   \
-        jit_status status_ = (expression);                                                         \
-        jitc_cuda_leave(device_, pushed_);                                                         \
-        return status_;                                                                            \
-    } while (0)
 
 /* Devices and memory. */
 
@@ -53,11 +42,11 @@ static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **
 
 static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
     jitc_cuda_device *d = &jitc_cuda_backend_of(b)->device[device];
-    bool pushed;
+    jitc_cuda_scope scope;
     (void) bytes;
-    if (jitc_cuda_enter_failed(d, &pushed))
+    if (jitc_cuda_enter_failed(d, &scope))
         d->backend->cuda.MemFree((uintptr_t) pointer);
-    jitc_cuda_leave(d, pushed);
+    jitc_cuda_leave(d, &scope);
 }
 
 /* free_block() keeps nothing. */
@@ -143,6 +132,38 @@ static jit_status wait_for(jitc_stream *base, uint64_t n) {
     return status;
 }
 
+static void stream_native(jitc_stream *base, void **stream, void **context) {
+    jitc_cuda_stream *s = jitc_cuda_stream_of(base);
+    jitc_store_relaxed(&s->shown, true); /* to a caller that may queue work there */
+    *stream = s->stream;
+    *context = s->device->context;
+}
+
+static jit_status stream_release(jitc_stream *s, intptr_t other) {
+    return jitc_cuda_sync_stream(jitc_cuda_stream_of(s), other);
+}
+
+static jit_status stream_acquire(jitc_stream *s, intptr_t other) {
+    return jitc_cuda_wait_stream(jitc_cuda_stream_of(s), other);
+}
+
+/* Events. */
+
+static jit_status event_create(jitc_backend *b, int device, bool timed, void *native,
+                               jitc_event **out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, jitc_cuda_event_create(d, timed, native, out));
+}
+
+static jit_status event_record(jitc_event *e, jitc_stream *s) {
+    return jitc_cuda_event_record(e, jitc_cuda_stream_of(s));
+}
+
+static jit_status event_stream_wait(jitc_stream *s, jitc_event *e) {
+    return jitc_cuda_event_stream_wait(jitc_cuda_stream_of(s), e);
+}
+
 /* Kernels. */
 
 static jit_status lower(jitc_backend *b, int device, const jitc_program *p, jitc_source **out) {
@@ -221,6 +242,14 @@ static void kernel_destroy(jitc_backend *b, jitc_kernel *k) {
 
 /* The backend. */
 
+static void forked(jitc_backend *base) {
+    jitc_cuda_backend *b = jitc_cuda_backend_of(base);
+    b->forked = true;
+    jitc_cuda_calls_forked(b->calls);
+    for (int i = 0; i < b->device_count; ++i)
+        jitc_cuda_device_forked(&b->device[i]);
+}
+
 static void destroy(jitc_backend *base) {
     jitc_cuda_backend *b = jitc_cuda_backend_of(base);
     jitc_cuda_calls_destroy(b->calls);
@@ -253,6 +282,18 @@ static const jitc_backend slots = {
     .flush = flush,
     .done = done,
     .wait = wait_for,
+    .event_create = event_create,
+    .event_destroy = jitc_cuda_event_destroy,
+    .event_record = event_record,
+    .event_done = jitc_cuda_event_done,
+    .event_wait = jitc_cuda_event_wait,
+    .event_stream_wait = event_stream_wait,
+    .event_elapsed = jitc_cuda_event_elapsed,
+    .event_native = jitc_cuda_event_native,
+    .stream_release = stream_release,
+    .stream_acquire = stream_acquire,
+    .stream_native = stream_native,
+    .forked = forked,
     .lower = lower,
     .compile = compile,
     .source_print = source_print,

@@ -1,5 +1,5 @@
 /* device.c: opening devices; entering and leaving their contexts; their failure.  Layer: cuda. */
-#include "cuda/device.h"
+#include "cuda/stream.h"
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
@@ -15,9 +15,23 @@ void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordina
 }
 
 void jitc_cuda_device_finish(jitc_cuda_device *d) {
-    if (jitc_load_relaxed(&d->opened))
+    if (jitc_load_relaxed(&d->opened) && !d->backend->forked)
         d->backend->cuda.PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
     jitc_mutex_finish(&d->lock);
+}
+
+static const jitc_error forked_error = {
+    JIT_UNAVAILABLE, "cuda: this process was forked from one that used CUDA; start a new process "
+                     "(exec, or multiprocessing's spawn)"};
+
+/* Other threads of the parent may have held the locks; they are not there any more. */
+void jitc_cuda_device_forked(jitc_cuda_device *d) {
+    jitc_mutex_init(&d->lock);
+    d->failure = forked_error;
+    jitc_store_relaxed(&d->failed, true);
+    jitc_store_relaxed(&d->lost, true);
+    for (jitc_cuda_stream *s = d->streams; s; s = s->next)
+        jitc_cuda_stream_forked(s);
 }
 
 static jit_status read_attributes(jitc_cuda_device *d) {
@@ -53,6 +67,8 @@ jit_status jitc_cuda_device_get(jitc_backend *base, int ordinal, jitc_cuda_devic
     jit_status status = JIT_OK;
     if (__builtin_expect(jitc_load_acquire(&d->opened), 1)) /* pairs with open_locked */
         return JIT_OK;
+    if (jitc_cuda_backend_of(base)->forked)
+        return jitc_error_raise(&forked_error);
     jitc_mutex_lock(&d->lock);
     if (!jitc_load_relaxed(&d->opened))
         status = open_locked(d);
@@ -122,44 +138,44 @@ jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cud
 
 /* The stack of contexts is the thread's. Mostly the context is current already: another library
  * that computes on the device has made it so, and then nothing has to be changed. */
-static CUresult push(const jitc_cuda_device *d, bool *pushed, jitc_cuda_function *f) {
+static CUresult push(const jitc_cuda_device *d, jitc_cuda_scope *scope, jitc_cuda_function *f) {
     const jitc_cuda *c = &d->backend->cuda;
     CUcontext current = NULL;
-    *pushed = false;
+    scope->pushed = false;
     *f = JITC_CU_CtxGetCurrent;
     CUresult result = c->CtxGetCurrent(&current);
     if (result != CUDA_SUCCESS || current == d->context)
         return result;
     *f = JITC_CU_CtxPushCurrent;
     result = c->CtxPushCurrent(d->context);
-    *pushed = result == CUDA_SUCCESS;
+    scope->pushed = result == CUDA_SUCCESS;
     return result;
 }
 
-jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed) {
+jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope) {
     jitc_cuda_function f;
-    *pushed = false;
+    *scope = (jitc_cuda_scope) {0};
     if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_failure_locked */
         return jitc_error_raise(&d->failure);
-    CUresult result = push(d, pushed, &f);
+    CUresult result = push(d, scope, &f);
     return jitc_cuda_device_check(d, result, f);
 }
 
-bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed) {
+bool jitc_cuda_enter_failed(jitc_cuda_device *d, jitc_cuda_scope *scope) {
     jitc_cuda_function f;
-    *pushed = false;
+    *scope = (jitc_cuda_scope) {0};
     if (jitc_load_acquire(&d->lost)) /* pairs with note_failure_locked */
         return false;
-    CUresult result = push(d, pushed, &f);
+    CUresult result = push(d, scope, &f);
     if (result != CUDA_SUCCESS && !jitc_cuda_is_final(result))
-        result = push(d, pushed, &f); /* once more: what cannot be ended now is never ended */
+        result = push(d, scope, &f); /* once more: what cannot be ended now is never ended */
     if (result != CUDA_SUCCESS && jitc_cuda_is_final(result))
         jitc_cuda_device_fail(d, result, f, "");
     return result == CUDA_SUCCESS;
 }
 
-void jitc_cuda_leave(jitc_cuda_device *d, bool pushed) {
+void jitc_cuda_leave(jitc_cuda_device *d, const jitc_cuda_scope *scope) {
     CUcontext popped;
-    if (pushed)
+    if (scope->pushed)
         d->backend->cuda.CtxPopCurrent(&popped);
 }

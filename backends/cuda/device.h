@@ -50,6 +50,7 @@ struct jitc_cuda_backend {
     jitc_nvrtc *nvrtc;
     const jitc_options *options;
     bool has_graphs; /* the driver */
+    bool forked;     /* this process was made by fork(): the driver is not there */
     jitc_cuda_calls *calls;
     int device_count;
     jitc_cuda_device device[];
@@ -65,12 +66,28 @@ void jitc_cuda_device_finish(jitc_cuda_device *d);
 /** The device, opened on the first call. JIT_UNAVAILABLE, JIT_DEVICE_FAILED. */
 jit_status jitc_cuda_device_get(jitc_backend *b, int ordinal, jitc_cuda_device **out);
 
-/** Make the context current; *pushed goes to leave. Fails if the device has failed. */
-jit_status jitc_cuda_enter(jitc_cuda_device *d, bool *pushed);
+/** What a thread had before it entered. */
+typedef struct jitc_cuda_scope {
+    bool pushed; /* the context, on the thread's stack */
+} jitc_cuda_scope;
+
+/** Make the context current; the scope goes to leave. Fails if the device has failed. */
+jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope);
 /** The same to end things and to look at them: also on a device that has failed. False if the
  *  context is gone, and nothing can be ended in it. */
-bool jitc_cuda_enter_failed(jitc_cuda_device *d, bool *pushed);
-void jitc_cuda_leave(jitc_cuda_device *d, bool pushed);
+bool jitc_cuda_enter_failed(jitc_cuda_device *d, jitc_cuda_scope *scope);
+void jitc_cuda_leave(jitc_cuda_device *d, const jitc_cuda_scope *scope);
+
+/** Return the value of `expression`, with the context of device `d` current in it. */
+#define INSIDE(d, expression)                                                                      \
+    do {                                                                                           \
+        jitc_cuda_device *device_ = (d);                                                           \
+        jitc_cuda_scope scope_;                                                                    \
+        TRY(jitc_cuda_enter(device_, &scope_));                                                    \
+        jit_status status_ = (expression);                                                         \
+        jitc_cuda_leave(device_, &scope_);                                                         \
+        return status_;                                                                            \
+    } while (0)
 
 /** After such an error a context runs nothing any more. */
 bool jitc_cuda_is_final(CUresult result);
@@ -81,6 +98,10 @@ void jitc_cuda_device_fail(jitc_cuda_device *d, CUresult result, jitc_cuda_funct
 /** As jitc_cuda_check(), and a final error, which earlier work may have caused, fails the device.
  */
 jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cuda_function f);
+
+/** The process is the child of one that used the devices: they fail, and the driver is not called
+ *  any more. The only thread calls it. */
+void jitc_cuda_device_forked(jitc_cuda_device *d);
 
 /** Memory; the context is current. */
 jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out);

@@ -192,8 +192,8 @@ static bool is_idle(jitc_cuda_stream *s) {
 }
 
 static void unload(jitc_cuda_device *d, jitc_cuda_code *list) {
-    bool pushed;
-    bool there = jitc_cuda_enter_failed(d, &pushed);
+    jitc_cuda_scope scope;
+    bool there = jitc_cuda_enter_failed(d, &scope);
     jitc_add_relaxed(&d->unloads, 1); /* seen by who uses code that was loaded later */
     for (jitc_cuda_code *next; list; list = next) {
         next = list->next;
@@ -201,7 +201,7 @@ static void unload(jitc_cuda_device *d, jitc_cuda_code *list) {
             d->backend->cuda.ModuleUnload(list->module);
         free(list);
     }
-    jitc_cuda_leave(d, pushed);
+    jitc_cuda_leave(d, &scope);
 }
 
 void jitc_cuda_unload_retired(jitc_cuda_device *d) {

@@ -114,13 +114,24 @@ uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
 
 /* ---- Creating and destroying ---- */
 
+static jit_status create_handles(jitc_cuda_stream *s) {
+    const jitc_cuda *c = cuda_of(s);
+    TRY(jitc_cuda_device_check(s->device, c->StreamCreate(&s->stream, CU_STREAM_DEFAULT),
+                               JITC_CU_StreamCreate));
+    jit_status status = jitc_cuda_device_check(
+        s->device, c->EventCreate(&s->sync_stream_event, CU_EVENT_DISABLE_TIMING),
+        JITC_CU_EventCreate);
+    if (status != JIT_OK)
+        c->StreamDestroy(s->stream);
+    return status;
+}
+
 jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out) {
     void *p;
     TRY(jitc_calloc(1, sizeof(jitc_cuda_stream), &p));
     jitc_cuda_stream *s = p;
     s->device = d;
-    jit_status status = jitc_cuda_device_check(
-        d, d->backend->cuda.StreamCreate(&s->stream, CU_STREAM_DEFAULT), JITC_CU_StreamCreate);
+    jit_status status = create_handles(s);
     if (status != JIT_OK) {
         free(s);
         return status;
@@ -159,17 +170,18 @@ static void free_marks(jitc_cuda_stream *s, bool there) UNCHECKED_LOCKING {
 }
 
 void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
-    bool pushed;
+    jitc_cuda_scope scope;
     jitc_cuda_calls_wait(s, UINT64_MAX - 1);
     unlink_stream(s->device, s);
-    bool there = jitc_cuda_enter_failed(s->device, &pushed);
+    bool there = jitc_cuda_enter_failed(s->device, &scope);
     free_marks(s, there);
     jitc_cuda_batch_finish(there ? cuda_of(s) : NULL, &s->batch);
     if (there) {
         jitc_cuda_staging_finish(s);
+        cuda_of(s)->EventDestroy(s->sync_stream_event);
         cuda_of(s)->StreamDestroy(s->stream);
     }
-    jitc_cuda_leave(s->device, pushed);
+    jitc_cuda_leave(s->device, &scope);
     jitc_mutex_finish(&s->mutex);
     free(s);
 }
@@ -197,16 +209,17 @@ static bool query_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->mutex) {
 }
 
 bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n) {
-    bool pushed, reached = true;
+    jitc_cuda_scope scope;
+    bool reached = true;
     if (n <= jitc_load_acquire(&s->finished)) /* pairs with note_finished_locked */
         return true;
-    if (!jitc_cuda_enter_failed(s->device, &pushed))
+    if (!jitc_cuda_enter_failed(s->device, &scope))
         return true; /* nothing runs where no context is */
     jitc_mutex_lock(&s->mutex);
     if (n > jitc_load_relaxed(&s->finished))
         reached = n <= s->submitted && query_locked(s, n);
     jitc_mutex_unlock(&s->mutex);
-    jitc_cuda_leave(s->device, pushed);
+    jitc_cuda_leave(s->device, &scope);
     return reached;
 }
 
@@ -261,12 +274,12 @@ static outcome wait_inside(jitc_cuda_stream *s, uint64_t n) {
 
 jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n) {
     jitc_cuda_device *d = s->device;
-    bool pushed;
+    jitc_cuda_scope scope;
     outcome o = {CUDA_SUCCESS, JITC_CU_EventSynchronize};
     /* pairs with note_finished_locked */
-    if (n > jitc_load_acquire(&s->finished) && jitc_cuda_enter_failed(d, &pushed)) {
+    if (n > jitc_load_acquire(&s->finished) && jitc_cuda_enter_failed(d, &scope)) {
         o = wait_inside(s, n);
-        jitc_cuda_leave(d, pushed);
+        jitc_cuda_leave(d, &scope);
     }
     if (jitc_load_acquire(&d->failed)) /* pairs with note_failure_locked */
         return d->cause == CUDA_ERROR_DEINITIALIZED ? JIT_OK : jitc_error_raise(&d->failure);
@@ -311,7 +324,21 @@ jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, u
         status = jitc_cuda_device_check(s->device, o.result, o.function);
     }
     jitc_mutex_unlock(&other->mutex);
-    if (status == JIT_OK)
+    if (status == JIT_OK) {
         waited->number = reached;
+        jitc_cuda_note_wait(s);
+    }
     return status;
+}
+
+void jitc_cuda_note_wait(jitc_cuda_stream *s) {
+    jitc_mutex_lock(&s->mutex);
+    if (!s->batch.count) /* else what is held back comes behind it and stands for it */
+        jitc_cuda_submitted_locked(s);
+    jitc_mutex_unlock(&s->mutex);
+}
+
+void jitc_cuda_stream_forked(jitc_cuda_stream *s) {
+    jitc_mutex_init(&s->mutex); /* a thread that is not there any more may have held it */
+    jitc_store_relaxed(&s->first_call, UINT64_MAX);
 }

@@ -82,6 +82,7 @@ struct jitc_cuda_stream {
     _Atomic uint64_t last;       /* number given out last; written by the holder of base.lock */
     _Atomic uint64_t finished;   /* known to be done */
     _Atomic uint64_t first_call; /* number of the first call not made yet; UINT64_MAX: none */
+    atomic_bool shown;           /* its handle, to a user: there may be work that is not ours */
     jitc_cuda_stream *next;      /* in the device's list, under its lock */
 
     jitc_mutex mutex; /* guards the following; one at a time, never held while the CPU waits */
@@ -94,6 +95,7 @@ struct jitc_cuda_stream {
     uint64_t lanes;
 
     /* Guarded by base.lock, as all that queues is called under it. */
+    CUevent sync_stream_event; /* for the order with others' streams; without times */
     jitc_cuda_waited waited[JITC_CUDA_WAITED]; /* of the streams waited for last */
     unsigned next_waited;
     jitc_cuda_chunk staging[JITC_CUDA_CHUNKS]; /* pinned host memory, for uploads */
@@ -125,6 +127,11 @@ bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n);
 jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n);
 /** Work queued on s from now on comes after number n of `other`. */
 jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n);
+/** The stream waits for something from now on, as the layers above asked: who waits for the stream
+ *  waits for that as well, also if no work is behind it. Holder of base.lock. */
+void jitc_cuda_note_wait(jitc_cuda_stream *s);
+/** After fork(): nothing of it runs, no call is pending. */
+void jitc_cuda_stream_forked(jitc_cuda_stream *s);
 
 /* batch.c */
 
@@ -155,6 +162,8 @@ jit_status jitc_cuda_calls_create(jitc_cuda_calls **out);
 void jitc_cuda_calls_destroy(jitc_cuda_calls *c);
 jit_status jitc_cuda_call(jitc_cuda_stream *s, void (*function)(void *), void *context,
                           uint64_t *number);
+/** After fork(): the thread is not there, and what it had to call is forgotten. */
+void jitc_cuda_calls_forked(jitc_cuda_calls *c);
 /** Wait until the calls up to number n have been made; the device has done what is before them. */
 void jitc_cuda_calls_wait(jitc_cuda_stream *s, uint64_t n);
 #endif

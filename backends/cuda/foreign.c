@@ -1,0 +1,154 @@
+/* foreign.c: order between our streams and those that others own.  Layer: cuda.
+ *
+ * Our streams are blocking ones of the primary context: they and the legacy default stream wait for
+ * each other by themselves. For all others an event is recorded on the one stream and waited for
+ * on the other; the CPU does not wait. An event is recorded in the context of its stream; any
+ * stream may wait for it, also one of another device.
+ *
+ * A stream that is being captured into a graph cannot wait for what is outside of it, and to try it
+ * ends the capture. So it is asked first. */
+#include "cuda/event.h"
+
+static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
+    return &s->device->backend->cuda;
+}
+
+/* The handles 1 and 2 stand for the default streams of the current context. */
+static CUstream handle_of(intptr_t other) {
+    return (CUstream) (uintptr_t) other;
+}
+
+static jit_status fail_capture(intptr_t other, const char *what) {
+    return jitc_fail(JIT_UNSUPPORTED, "cuda: the stream %#llx is being captured into a graph, %s",
+                     (unsigned long long) other, what);
+}
+
+static jit_status check(jitc_cuda_stream *s, intptr_t other, CUresult result,
+                        jitc_cuda_function f) {
+    char text[256];
+    if (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
+        result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
+        jitc_cuda_describe(cuda_of(s), result, f, text, sizeof text);
+        return jitc_fail(JIT_UNSUPPORTED, "cuda: the stream %#llx takes part in a capture: %s",
+                         (unsigned long long) other, text);
+    }
+    if (result == CUDA_ERROR_INVALID_HANDLE) {
+        jitc_cuda_describe(cuda_of(s), result, f, text, sizeof text);
+        return jitc_fail(JIT_INVALID_ARGUMENT, "cuda: %#llx is no CUstream: %s",
+                         (unsigned long long) other, text);
+    }
+    return jitc_cuda_device_check(s->device, result, f);
+}
+
+static jit_status check_token(intptr_t other, intptr_t least) {
+    if (other >= least || other == JITC_STREAM_NONE)
+        return JIT_OK;
+    return jitc_fail(JIT_INVALID_ARGUMENT, "cuda: %lld stands for no stream", (long long) other);
+}
+
+static jit_status is_capturing(jitc_cuda_stream *s, intptr_t other, bool *out) {
+    int state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = cuda_of(s)->StreamIsCapturing(handle_of(other), &state);
+    *out = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return check(s, other, result, JITC_CU_StreamIsCapturing);
+}
+
+/* ---- Others wait for us ---- */
+
+static jit_status make_wait(jitc_cuda_stream *s, intptr_t other) {
+    const jitc_cuda *c = cuda_of(s);
+    if (other == JITC_STREAM_PER_THREAD && c->StreamWaitEvent_ptsz)
+        return check(s, other, c->StreamWaitEvent_ptsz(NULL, s->sync_stream_event, 0),
+                     JITC_CU_StreamWaitEvent_ptsz);
+    return check(s, other, c->StreamWaitEvent(handle_of(other), s->sync_stream_event, 0),
+                 JITC_CU_StreamWaitEvent);
+}
+
+static jit_status release_inside(jitc_cuda_stream *s, intptr_t other) {
+    bool capturing;
+    TRY(jitc_cuda_flush(s));
+    if (other <= JITC_STREAM_LEGACY || handle_of(other) == s->stream)
+        return JIT_OK; /* ORDER: our work before the legacy stream's, as our streams are blocking */
+    TRY(is_capturing(s, other, &capturing));
+    if (capturing)
+        return jitc_cuda_reached(s, jitc_load_relaxed(&s->last))
+                   ? JIT_OK
+                   : fail_capture(other, "which cannot wait for unfinished work outside of it: end "
+                                         "the capture, or wait with jit_sync_thread() before it");
+    /* ORDER: our work before what is queued on `other` from now on, by this event: recorded behind
+     * all of s, which the caller holds; without it the other stream reads what is not written. */
+    TRY(jitc_cuda_device_check(s->device, cuda_of(s)->EventRecord(s->sync_stream_event, s->stream),
+                               JITC_CU_EventRecord));
+    return make_wait(s, other);
+}
+
+/* Nothing was queued, or it is known to be over; others' work on the stream is not known. */
+static bool has_ended(jitc_cuda_stream *s) {
+    return jitc_load_relaxed(&s->last) <= jitc_load_acquire(&s->finished) && /* pairs with */
+           !jitc_load_relaxed(&s->shown); /* note_finished_locked, and with stream_native */
+}
+
+jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {
+    TRY(check_token(other, JITC_STREAM_LEGACY));
+    if (has_ended(s) && !jitc_load_acquire(&s->device->failed)) /* pairs with note_failure_locked */
+        return JIT_OK;
+    INSIDE(s->device, release_inside(s, other));
+}
+
+/* ---- We wait for others ---- */
+
+/* The event is of the other stream's context; ours would not do. */
+static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CUcontext context) {
+    const jitc_cuda *c = cuda_of(s);
+    CUevent event = NULL;
+    CUcontext popped;
+    TRY(check(s, other, c->CtxPushCurrent(context), JITC_CU_CtxPushCurrent));
+    jit_status status =
+        check(s, other, c->EventCreate(&event, CU_EVENT_DISABLE_TIMING), JITC_CU_EventCreate);
+    if (status == JIT_OK)
+        status = check(s, other, c->EventRecord(event, handle_of(other)), JITC_CU_EventRecord);
+    if (status == JIT_OK)
+        status = check(s, other, c->StreamWaitEvent(s->stream, event, 0), JITC_CU_StreamWaitEvent);
+    if (event)
+        c->EventDestroy(event); /* the wait goes on */
+    c->CtxPopCurrent(&popped);
+    return status;
+}
+
+static jit_status wait_for(jitc_cuda_stream *s, intptr_t other) {
+    const jitc_cuda *c = cuda_of(s);
+    CUcontext context = s->device->context;
+    if (other > JITC_STREAM_PER_THREAD)
+        TRY(check(s, other, c->StreamGetCtx(handle_of(other), &context), JITC_CU_StreamGetCtx));
+    if (context != s->device->context)
+        return wait_for_other_context(s, other, context);
+    TRY(check(s, other, c->EventRecord(s->sync_stream_event, handle_of(other)),
+              JITC_CU_EventRecord));
+    return check(s, other, c->StreamWaitEvent(s->stream, s->sync_stream_event, 0),
+                 JITC_CU_StreamWaitEvent);
+}
+
+static jit_status acquire_inside(jitc_cuda_stream *s, intptr_t other) {
+    bool capturing;
+    if (handle_of(other) == s->stream)
+        return JIT_OK;
+    if (other == 0) /* what is on the legacy stream comes before our work by itself */
+        other = JITC_STREAM_PER_THREAD;
+    TRY(is_capturing(s, other, &capturing));
+    if (capturing)
+        return fail_capture(other, "and what is captured does not run: wait for it after the "
+                                   "graph's launch");
+    TRY(jitc_cuda_flush(s)); /* what was launched before need not wait */
+    TRY(wait_for(s, other));
+    jitc_cuda_note_wait(s);
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other) {
+    TRY(check_token(other, 0));
+    if ((other == JITC_STREAM_NONE || other == JITC_STREAM_LEGACY) &&
+        !jitc_load_acquire(&s->device->failed)) /* pairs with note_failure_locked */
+        return JIT_OK; /* ORDER: the legacy stream's work before ours, as our streams are blocking
+                        */
+    INSIDE(s->device, acquire_inside(s, other));
+}
