@@ -54,6 +54,7 @@ static void report_leaks(const sim_context *c) {
 /** End a context with everything in it, once what is queued is done. */
 static void destroy(sim_context *c, sim_life life) {
     c->object.life = life; /* nothing more is queued */
+    sim_captures_lose(c);
     sim_context_wait(c);
     if (life == SIM_DESTROYED)
         report_leaks(c);
@@ -192,5 +193,6 @@ CUresult sim_cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 }
 
 CUresult sim_cuCtxSynchronize(void) {
-    return sim_context_wait(sim_current());
+    CUresult result = sim_capture_wait_for_context(sim_current());
+    return result == CUDA_SUCCESS ? sim_context_wait(sim_current()) : result;
 }

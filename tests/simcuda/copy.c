@@ -9,7 +9,7 @@
 typedef struct copy {
     sim_work work;
     uint64_t to, from; /* of devices or pinned, or pageable: */
-    bool to_pageable;
+    bool from_pageable, to_pageable;
     void *staged; /* what is read, if not `from` */
     size_t bytes;
 } copy;
@@ -35,8 +35,9 @@ static void *reach(const char *what, const char *side, uint64_t address, size_t 
 
 static CUresult run_copy(sim_work *w) {
     const copy *c = (const copy *) w;
-    const void *from =
-        c->staged ? c->staged : reach(w->what, "source", c->from, c->bytes, SIM_READ);
+    const void *from = c->staged          ? c->staged
+                       : c->from_pageable ? (const void *) (uintptr_t) c->from
+                                          : reach(w->what, "source", c->from, c->bytes, SIM_READ);
     void *to = c->to_pageable ? (void *) (uintptr_t) c->to
                               : reach(w->what, "destination", c->to, c->bytes, SIM_WRITE);
     if (!from || !to)
@@ -74,7 +75,8 @@ static CUresult submit(const char *what, copy c, bool from_pageable, CUstream st
     c.work = w->work;
     *w = c;
     w->work.end = end_copy;
-    if (from_pageable) {
+    w->from_pageable = from_pageable;
+    if (from_pageable && !s->capture) { /* of a graph: at every launch */
         w->staged = sim_new(c.bytes);
         memcpy(w->staged, (const void *) (uintptr_t) c.from, c.bytes);
     }

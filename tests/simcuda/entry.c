@@ -13,10 +13,15 @@ enum { PROC_FOUND, PROC_NOT_FOUND, PROC_VERSION };
 typedef void (*any_function)(void);
 
 static __thread bool calling;
+static __thread CUresult refusal; /* of the entry point that runs; 0: none */
 static pid_t owner; /* the process that called cuInit(); written once, under the lock */
 
 void sim_set_calling(bool value) {
     calling = value;
+}
+
+void sim_refuse(CUresult why) {
+    refusal = why;
 }
 
 static CUresult check(int needs) {
@@ -31,7 +36,9 @@ static CUresult check(int needs) {
     const sim_context *c = sim_current();
     if (!c)
         return CUDA_ERROR_INVALID_CONTEXT;
-    return c->object.life != SIM_ALIVE ? CUDA_ERROR_CONTEXT_IS_DESTROYED : c->error;
+    if (c->object.life != SIM_ALIVE)
+        return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return c->error != CUDA_SUCCESS || needs != SIM_UNSAFE ? c->error : sim_capture_forbids();
 }
 
 CUresult sim_begin(sim_entry *e, int needs) {
@@ -42,6 +49,7 @@ CUresult sim_begin(sim_entry *e, int needs) {
     if (result != CUDA_SUCCESS)
         return result;
     sim_lock();
+    refusal = CUDA_SUCCESS;
     result = check(needs);
     return result == CUDA_SUCCESS ? result : sim_end(e, result);
 }
@@ -50,6 +58,8 @@ CUresult sim_end(const sim_entry *e, CUresult result) {
     if (sim_initialised())
         __atomic_store_n(&owner, getpid(), __ATOMIC_RELAXED);
     sim_unlock();
+    if (result == CUDA_ERROR_INVALID_HANDLE && refusal != CUDA_SUCCESS)
+        result = refusal;
     sim_trace_end(e, result);
     return result;
 }
@@ -58,6 +68,7 @@ CUresult sim_end(const sim_entry *e, CUresult result) {
 #define NOTHING SIM_NOTHING
 #define INIT    SIM_INIT
 #define CONTEXT SIM_NEEDS_CONTEXT
+#define UNSAFE  SIM_UNSAFE
 #define DEFINE(symbol, function, needs, parameters, call)                                          \
     EXPORT CUresult symbol parameters;                                                             \
     EXPORT CUresult symbol parameters {                                                            \
@@ -90,6 +101,7 @@ CUresult sim_end(const sim_entry *e, CUresult result) {
 #undef NOTHING
 #undef INIT
 #undef CONTEXT
+#undef UNSAFE
 #undef DEFINE
 
 static const struct row {

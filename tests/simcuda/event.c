@@ -11,6 +11,7 @@ typedef struct sim_event {
     sim_object object;
     unsigned flags;
     bool recorded;
+    sim_captured captured;
     sim_point point;
     uint64_t generation; /* how often it was recorded */
     uint64_t time_ns;    /* when the marker of this generation ran */
@@ -54,7 +55,7 @@ CUresult sim_cuEventDestroy_v2(CUevent event) {
 
 CUresult sim_cuEventRecord(CUevent event, CUstream stream) {
     sim_event *e = sim_object_find(event, SIM_EVENT);
-    sim_stream *s = sim_stream_find(stream);
+    sim_stream *s = sim_stream_anywhere(stream);
     if (!e || !s)
         return CUDA_ERROR_INVALID_HANDLE;
     if (e->object.context != s->object.context) {
@@ -62,6 +63,8 @@ CUresult sim_cuEventRecord(CUevent event, CUstream stream) {
                   s->object.number);
         return CUDA_ERROR_INVALID_HANDLE;
     }
+    if (sim_capture_record(s, &e->captured))
+        return CUDA_SUCCESS;
     marker *m = sim_work_create(sizeof *m, "cuEventRecord", NULL);
     m->work.end = end_marker;
     m->event = e;
@@ -72,12 +75,15 @@ CUresult sim_cuEventRecord(CUevent event, CUstream stream) {
 }
 
 CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-    if (flags > 1) /* CU_EVENT_WAIT_EXTERNAL matters in captures only */
-        return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = sim_stream_find(stream);
+    CUresult result;
+    if (flags != 0) /* CU_EVENT_WAIT_EXTERNAL, for captures only, is not simulated */
+        return flags == 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+    sim_stream *s = sim_stream_anywhere(stream);
     sim_event *e = sim_object_find(event, SIM_EVENT);
     if (!s || !e)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_capture_wait(s, &e->captured, &result))
+        return result;
     sim_work *w = sim_work_create(sizeof *w, "cuStreamWaitEvent", NULL);
     sim_work_after(w, e->point);
     sim_submit(w, s);
@@ -88,6 +94,8 @@ CUresult sim_cuEventQuery(CUevent event) {
     sim_event *e = sim_object_find(event, SIM_EVENT);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_capture_wait_for_event(&e->captured) != CUDA_SUCCESS)
+        return CUDA_ERROR_CAPTURED_EVENT;
     if (!sim_point_done(e->point))
         return CUDA_ERROR_NOT_READY;
     return e->object.context->error;
@@ -95,7 +103,9 @@ CUresult sim_cuEventQuery(CUevent event) {
 
 CUresult sim_cuEventSynchronize(CUevent event) {
     sim_event *e = sim_object_find(event, SIM_EVENT);
-    return e ? sim_point_wait(e->point, e->object.context) : CUDA_ERROR_INVALID_HANDLE;
+    if (!e || sim_capture_wait_for_event(&e->captured) != CUDA_SUCCESS)
+        return e ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_HANDLE;
+    return sim_point_wait(e->point, e->object.context);
 }
 
 CUresult sim_cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
@@ -105,6 +115,8 @@ CUresult sim_cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
     if (!a || !b || a->object.context != b->object.context || !a->recorded || !b->recorded ||
         (a->flags | b->flags) & CU_EVENT_DISABLE_TIMING)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (a->captured.capture || b->captured.capture)
+        return CUDA_ERROR_CAPTURED_EVENT;
     if (!sim_point_done(a->point) || !sim_point_done(b->point))
         return CUDA_ERROR_NOT_READY;
     *ms = (float) ((double) (int64_t) (b->time_ns - a->time_ns) * 1e-6);

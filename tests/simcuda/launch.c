@@ -139,6 +139,22 @@ static void end(sim_work *w) {
     sim_call_finish(&((running *) w)->call);
 }
 
+sim_work *sim_launch_create(const char *what, sim_call call) {
+    running *w = sim_work_create(sizeof *w, what, run);
+    w->work.end = end;
+    w->call = call;
+    return &w->work;
+}
+
+bool sim_launch_take(sim_work *w, sim_call *out) {
+    if (w->run != run)
+        return false;
+    *out = ((running *) w)->call;
+    w->end = NULL;
+    sim_work_free(w);
+    return true;
+}
+
 CUresult sim_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
                             unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared,
                             CUstream stream, void **params, void **extra) {
@@ -159,9 +175,6 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     CUresult result = sim_call_init(&p, &call);
     if (result != CUDA_SUCCESS)
         return result;
-    running *w = sim_work_create(sizeof *w, "cuLaunchKernel", run);
-    w->work.end = end;
-    w->call = call;
-    sim_submit(&w->work, s);
+    sim_submit(sim_launch_create("cuLaunchKernel", call), s);
     return CUDA_SUCCESS;
 }

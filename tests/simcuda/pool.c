@@ -143,7 +143,11 @@ CUresult sim_cuPointerGetAttributes(unsigned count, int *attributes, void **data
 /* ---- in stream order ---- */
 
 CUresult sim_cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
-    return sim_stream_find(stream) ? sim_cuMemAlloc_v2(pointer, bytes) : CUDA_ERROR_INVALID_HANDLE;
+    const sim_stream *s = sim_stream_find(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = sim_capture_memory(s);
+    return result == CUDA_SUCCESS ? sim_cuMemAlloc_v2(pointer, bytes) : result;
 }
 
 static void end_freeing(sim_work *w) {
@@ -157,7 +161,9 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     sim_stream *s = sim_stream_find(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
-    CUresult result = sim_memory_starting(pointer, false, &block);
+    CUresult result = sim_capture_memory(s);
+    if (result == CUDA_SUCCESS)
+        result = sim_memory_starting(pointer, false, &block);
     if (result != CUDA_SUCCESS)
         return result;
     block->ending = true;

@@ -82,6 +82,13 @@ void sim_work_after(sim_work *w, sim_point p) {
     w->after[w->after_count++] = p;
 }
 
+void sim_work_free(sim_work *w) {
+    if (w->end)
+        w->end(w);
+    free(w->after);
+    free(w);
+}
+
 /** The legacy stream and the blocking ones of its context wait for each other. */
 static void add_implicit_order(sim_work *w, sim_stream *s) {
     sim_stream *legacy = s->object.context->legacy;
@@ -97,6 +104,10 @@ static void add_implicit_order(sim_work *w, sim_stream *s) {
 sim_point sim_submit(sim_work *w, sim_stream *s) {
     if (!q.running && sim_queue_start() != CUDA_SUCCESS)
         abort();
+    if (s->capture) {
+        sim_capture_add(w, s);
+        return (sim_point) {0};
+    }
     add_implicit_order(w, s);
     w->stream = s;
     w->number = ++s->queued;
@@ -148,10 +159,7 @@ static void finish(sim_stream *s, CUresult result) {
     if (!s->head)
         s->tail = NULL;
     s->done = w->number;
-    if (w->end)
-        w->end(w);
-    free(w->after);
-    free(w);
+    sim_work_free(w);
     pthread_cond_broadcast(&q.changed);
 }
 

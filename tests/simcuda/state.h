@@ -16,6 +16,7 @@
 #define CU_STREAM_PER_THREAD ((CUstream) 2)
 typedef void (*CUhostFn)(void *);
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 
 enum { SIM_DEVICES = 8 }; /* at most */
 
@@ -83,6 +84,15 @@ typedef enum sim_stream_kind {
     SIM_NON_BLOCKING /* created; waits for nothing but events */
 } sim_stream_kind;
 
+typedef struct sim_capture sim_capture;
+typedef struct sim_graph sim_graph;
+
+/** Some nodes of a graph, by their numbers in it. */
+typedef struct sim_nodes {
+    size_t *items;
+    size_t count;
+} sim_nodes;
+
 typedef struct sim_stream {
     sim_object object;
     sim_stream_kind kind;
@@ -91,6 +101,8 @@ typedef struct sim_stream {
     struct sim_work *head, *tail;
     uint64_t queued, done; /* numbers of the last pieces of work */
     bool calling;          /* its head is a host function that runs */
+    sim_capture *capture;  /* what is put on it becomes a node of its graph; NULL: is run */
+    sim_nodes ends;        /* the nodes that the next one comes after */
     struct sim_stream *next;
 } sim_stream;
 
@@ -121,7 +133,10 @@ CUresult sim_queue_start(void);
 void *sim_work_create(size_t bytes, const char *what, CUresult (*run)(sim_work *w));
 /** Not before `p`. */
 void sim_work_after(sim_work *w, sim_point p);
-/** Queue it, by the rules of default streams; its place. The queue owns it from here on. */
+/** End work that is in no queue. */
+void sim_work_free(sim_work *w);
+/** Queue it, by the rules of default streams; its place. The queue owns it from here on. On a
+ * stream that captures it becomes a node, and is done for all who ask. */
 sim_point sim_submit(sim_work *w, sim_stream *s);
 /** Everything queued on it so far. */
 sim_point sim_stream_end(sim_stream *s);
@@ -135,11 +150,56 @@ bool sim_context_busy(const sim_context *c);
 void sim_lock(void);
 void sim_unlock(void);
 
-/** The stream of a handle, which may be a default stream, in the current context; NULL as above. */
+/** The stream of a handle, which may be a default stream of the current context, for work or a
+ * wait; NULL as above, and if a capture forbids its use: sim_refuse() was told why. */
+sim_stream *sim_stream_anywhere(CUstream handle);
+/** As above; and it must belong to the current context. */
 sim_stream *sim_stream_find(CUstream handle);
+/** As above, of any context, whatever is captured: to ask what it is. */
+sim_stream *sim_stream_any(CUstream handle);
+/** Number of the calling thread, not 0. */
+uint64_t sim_thread(void);
 sim_stream *sim_stream_create(sim_context *c, sim_stream_kind kind);
 /** The first of all streams; `next` leads on. */
 sim_stream *sim_streams(void);
+
+/* ---- captures ---- */
+
+/** What an event knows of the capture in which it was last recorded. */
+typedef struct sim_captured {
+    uint64_t capture; /* its number; 0: in none */
+    sim_nodes ends;
+} sim_captured;
+
+/** CU_STREAM_CAPTURE_STATUS_... */
+int sim_capture_status(const sim_stream *s);
+/** May the calling thread do what captures do not see? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, and
+ *  those that forbid it are invalid. */
+CUresult sim_capture_forbids(void);
+/** May work be put on `s`, or a wait for it? If not, what conflicts is invalid. */
+CUresult sim_capture_use(sim_stream *s);
+/** May the host wait for `s`, for everything in a context, for an event? Likewise. */
+CUresult sim_capture_wait_for_stream(sim_stream *s);
+CUresult sim_capture_wait_for_context(const sim_context *context);
+CUresult sim_capture_wait_for_event(const sim_captured *e);
+/** May memory be allocated or freed in the order of `s`? In a capture it is not simulated. */
+CUresult sim_capture_memory(const sim_stream *s);
+/** Work put on a stream that captures; owned from here on. */
+void sim_capture_add(sim_work *w, sim_stream *s);
+/** An event is recorded on `s`. True: `s` captures, that was all. */
+bool sim_capture_record(const sim_stream *s, sim_captured *e);
+/** `s` waits for an event. True: it is a matter of captures, *result says how it went. */
+bool sim_capture_wait(sim_stream *s, const sim_captured *e, CUresult *result);
+/** Captures that were begun in a context end with it. */
+void sim_captures_lose(const sim_context *context);
+
+sim_graph *sim_graph_create(sim_context *c);
+void sim_graph_destroy(sim_graph *g);
+/** A node of work and of the nodes before it, both owned from here on; its number. */
+size_t sim_graph_add(sim_graph *g, sim_work *w, sim_nodes before);
+CUgraphNode sim_graph_node(const sim_graph *g, size_t i);
+/** Is `node` one of `ends`, or before one? */
+bool sim_graph_precedes(const sim_graph *g, size_t node, const sim_nodes *ends);
 
 /* ---- contexts and devices ---- */
 
@@ -214,14 +274,21 @@ void sim_call_copy(const sim_call *from, sim_call *to);
 void sim_call_finish(sim_call *c);
 /** Run it, on the worker. */
 CUresult sim_call_run(const sim_call *c);
+/** Work that runs it, under the name `what`; owns it from here on. */
+sim_work *sim_launch_create(const char *what, sim_call call);
+/** If `w`, which is in no queue, is such work: what it would run; `w` is no more. */
+bool sim_launch_take(sim_work *w, sim_call *out);
 
 /* ---- entry points ---- */
 
-enum { SIM_NOTHING, SIM_INIT, SIM_NEEDS_CONTEXT };
+enum { SIM_NOTHING, SIM_INIT, SIM_NEEDS_CONTEXT, SIM_UNSAFE };
 /** An entry point starts. 0: the lock is held. */
 CUresult sim_begin(sim_entry *e, int needs);
 /** It ends with `result`: the lock is released. */
 CUresult sim_end(const sim_entry *e, CUresult result);
+/** Why the entry point that runs did not find what it needs: it gives this instead of
+ *  CUDA_ERROR_INVALID_HANDLE. */
+void sim_refuse(CUresult why);
 /** The calling thread runs a host function: it may not call the driver. */
 void sim_set_calling(bool calling);
 void sim_trace_end(const sim_entry *e, int result);

@@ -17,12 +17,17 @@ sim_stream *sim_stream_create(sim_context *c, sim_stream_kind kind) {
     return s;
 }
 
-/** The default stream of the calling thread in context `c`. */
-static sim_stream *per_thread(sim_context *c) {
+uint64_t sim_thread(void) {
     static _Atomic uint64_t threads;
     static __thread uint64_t thread;
     if (!thread)
         thread = ++threads;
+    return thread;
+}
+
+/** The default stream of the calling thread in context `c`. */
+static sim_stream *per_thread(sim_context *c) {
+    uint64_t thread = sim_thread();
     for (sim_stream *s = all; s; s = s->next)
         if (s->object.context == c && s->kind == SIM_PER_THREAD && s->thread == thread)
             return s;
@@ -31,8 +36,7 @@ static sim_stream *per_thread(sim_context *c) {
     return s;
 }
 
-/** As sim_stream_find(), of any context. */
-static sim_stream *find_anywhere(CUstream handle) {
+sim_stream *sim_stream_any(CUstream handle) {
     if (handle == CU_STREAM_LEGACY)
         return sim_current()->legacy;
     if (handle == CU_STREAM_PER_THREAD)
@@ -40,9 +44,22 @@ static sim_stream *find_anywhere(CUstream handle) {
     return sim_object_find(handle, SIM_STREAM);
 }
 
+/** `s`, unless a capture forbids its use. */
+static sim_stream *usable(sim_stream *s) {
+    CUresult result = s ? sim_capture_use(s) : CUDA_SUCCESS;
+    if (result == CUDA_SUCCESS)
+        return s;
+    sim_refuse(result);
+    return NULL;
+}
+
+sim_stream *sim_stream_anywhere(CUstream handle) {
+    return usable(sim_stream_any(handle));
+}
+
 sim_stream *sim_stream_find(CUstream handle) {
     bool is_default = handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
-    return is_default ? find_anywhere(handle) : sim_object_here(handle, SIM_STREAM);
+    return usable(is_default ? sim_stream_any(handle) : sim_object_here(handle, SIM_STREAM));
 }
 
 CUresult sim_cuStreamCreate(CUstream *stream, unsigned flags) {
@@ -64,9 +81,13 @@ CUresult sim_cuStreamDestroy_v2(CUstream stream) {
         sim_fault("a default stream is destroyed");
         return CUDA_ERROR_INVALID_HANDLE;
     }
-    sim_stream *s = sim_object_here(stream, SIM_STREAM);
+    sim_stream *s = sim_object_find(stream, SIM_STREAM);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (s->capture) {
+        sim_fault("stream %u is destroyed while it captures", s->object.number);
+        return sim_capture_wait_for_stream(s);
+    }
     sim_object_end(s); /* what is queued on it goes on */
     return CUDA_SUCCESS;
 }
@@ -80,14 +101,19 @@ static sim_point end_for_host(sim_stream *s) {
 }
 
 CUresult sim_cuStreamSynchronize(CUstream stream) {
-    sim_stream *s = sim_stream_find(stream);
-    return s ? sim_point_wait(end_for_host(s), sim_current()) : CUDA_ERROR_INVALID_HANDLE;
+    sim_stream *s = sim_stream_anywhere(stream);
+    if (!s)
+        return CUDA_ERROR_INVALID_HANDLE;
+    CUresult result = sim_capture_wait_for_stream(s);
+    return result == CUDA_SUCCESS ? sim_point_wait(end_for_host(s), s->object.context) : result;
 }
 
 CUresult sim_cuStreamQuery(CUstream stream) {
-    sim_stream *s = sim_stream_find(stream);
+    sim_stream *s = sim_stream_anywhere(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_capture_wait_for_stream(s) != CUDA_SUCCESS)
+        return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     if (s->kind != SIM_LEGACY)
         return sim_point_done(sim_stream_end(s)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     for (sim_stream *t = all; t; t = t->next)
@@ -99,9 +125,11 @@ CUresult sim_cuStreamQuery(CUstream stream) {
 CUresult sim_cuStreamGetCtx(CUstream stream, CUcontext *context) {
     if (!context)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = find_anywhere(stream);
+    sim_stream *s = sim_stream_any(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_capture_status(s) == CU_STREAM_CAPTURE_STATUS_INVALIDATED)
+        return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     *context = sim_object_handle(s->object.context);
     return CUDA_SUCCESS;
 }
@@ -109,7 +137,7 @@ CUresult sim_cuStreamGetCtx(CUstream stream, CUcontext *context) {
 CUresult sim_cuStreamGetFlags(CUstream stream, unsigned *flags) {
     if (!flags)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = find_anywhere(stream);
+    sim_stream *s = sim_stream_any(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     *flags = s->kind == SIM_NON_BLOCKING ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
@@ -119,7 +147,7 @@ CUresult sim_cuStreamGetFlags(CUstream stream, unsigned *flags) {
 CUresult sim_cuStreamGetPriority(CUstream stream, int *priority) {
     if (!priority)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = find_anywhere(stream);
+    sim_stream *s = sim_stream_any(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     *priority = s->priority;
@@ -129,19 +157,10 @@ CUresult sim_cuStreamGetPriority(CUstream stream, int *priority) {
 CUresult sim_cuStreamGetId(CUstream stream, unsigned long long *id) {
     if (!id)
         return CUDA_ERROR_INVALID_VALUE;
-    sim_stream *s = find_anywhere(stream);
+    sim_stream *s = sim_stream_any(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     *id = s->object.number;
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuStreamIsCapturing(CUstream stream, int *status) {
-    if (!status)
-        return CUDA_ERROR_INVALID_VALUE;
-    if (!sim_stream_find(stream))
-        return CUDA_ERROR_INVALID_HANDLE;
-    *status = 0; /* CU_STREAM_CAPTURE_STATUS_NONE: there is no capture */
     return CUDA_SUCCESS;
 }
 
