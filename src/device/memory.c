@@ -2,30 +2,43 @@
 #include <stdlib.h>
 
 enum {
-    SMALLEST = 512,   /* bytes of the first class */
-    CLASSES = 8 * 48, /* 8 an octave, from 512 bytes up */
-    LOOK = 4          /* blocks of a class looked at for one that needs no waiting */
+    SMALLEST = 512, /* bytes of the first class */
+    FINE = 16,      /* from 2^FINE units (32 MiB) up there are 32 classes an octave, not 8 */
+    COARSE_CLASSES = 8 * (FINE - 2),
+    CLASSES = COARSE_CLASSES + 32 * 19, /* up to 2^44 bytes */
+    SHARDS = 16,
+    LOOK = 4 /* blocks of a class looked at for one that needs no waiting */
 };
+
+/* Blocks that nobody holds, in lists by class. A block is kept where the stream that wrote it last
+ * looks first, so that threads that use memory of their own do not meet. */
+typedef struct shard {
+    jitc_spin lock;
+    size_t cached;                        /* bytes; like the lists changed under the lock */
+    _Atomic(jitc_buffer *) list[CLASSES]; /* NULL can be seen without it */
+} shard;
 
 struct jitc_memory {
     jitc_device *device;
-    jitc_spin lock; /* guards the lists and the figures */
-    jitc_buffer *list[CLASSES];
-    jitc_memory_stats stats;
+    shard shard[SHARDS];
+    char other_line[64];
+    _Atomic size_t live, peak;
 };
 
-/* The class of a size, and the class's size in *rounded: (8 + k) 2^e units, k = 0 ... 7. */
+/* The class of a size, and the class's size in *rounded: k 2^e units, where k has 4 bits, or 6. */
 static unsigned size_class(size_t bytes, size_t *rounded) {
-    size_t units = (bytes + SMALLEST - 1) / SMALLEST;
+    size_t units = bytes / SMALLEST + (bytes % SMALLEST != 0);
     if (units <= 8) {
         units += !units;
         *rounded = units * SMALLEST;
         return (unsigned) units - 1;
     }
-    unsigned e = 60 - (unsigned) __builtin_clzll(units - 1); /* units - 1 has 4 + e bits */
+    unsigned top = 63 - (unsigned) __builtin_clzll(units - 1), bits = top < FINE ? 3 : 5;
+    unsigned e = top - bits;
     size_t step = (size_t) 1 << e, k = (units + step - 1) >> e;
     *rounded = k * step * SMALLEST;
-    return 8 * e + (unsigned) k - 1;
+    unsigned within = (unsigned) k - (1u << bits) - 1;
+    return bits == 3 ? 8 * (top - 2) + within : COARSE_CLASSES + 32 * (top - FINE) + within;
 }
 
 jit_status jitc_memory_create(jitc_device *d, jitc_memory **out) {
@@ -36,6 +49,127 @@ jit_status jitc_memory_create(jitc_device *d, jitc_memory **out) {
     return JIT_OK;
 }
 
+/* ---- Uses ---- */
+
+/* Is all that was done with the block ordered before new work on `stream` anyway? */
+static bool is_own(const jitc_buffer *b, const jitc_stream *stream) {
+    if (b->write.stream && b->write.stream != stream)
+        return false;
+    for (size_t i = 0; i < b->read_count; ++i)
+        if (b->reads[i].stream != stream)
+            return false;
+    return true;
+}
+
+static bool use_is_over(const jitc_use *u, const jitc_stream *stream) {
+    return !u->stream || u->stream == stream || u->stream->backend->done(u->stream, u->number);
+}
+
+/* Is it so, or over? */
+static bool is_ready(const jitc_buffer *b, const jitc_stream *stream) {
+    if (!use_is_over(&b->write, stream))
+        return false;
+    for (size_t i = 0; i < b->read_count; ++i)
+        if (!use_is_over(&b->reads[i], stream))
+            return false;
+    return true;
+}
+
+/* ---- Lists ---- */
+
+static shard *shard_of(jitc_memory *m, const jitc_stream *stream) {
+    return &m->shard[((uintptr_t) stream * 0x9E3779B97F4A7C15u) >> 60];
+}
+
+static void push(shard *s, unsigned class, jitc_buffer *b) {
+    jitc_spin_lock(&s->lock);
+    b->next_free = jitc_load_relaxed(&s->list[class]);
+    jitc_store_relaxed(&s->list[class], b);
+    s->cached += b->bytes;
+    jitc_spin_unlock(&s->lock);
+}
+
+/* The first of the list, or NULL. */
+static jitc_buffer *pop(shard *s, unsigned class) {
+    if (!jitc_load_relaxed(&s->list[class]))
+        return NULL;
+    jitc_spin_lock(&s->lock);
+    jitc_buffer *b = jitc_load_relaxed(&s->list[class]);
+    if (b) {
+        jitc_store_relaxed(&s->list[class], b->next_free);
+        s->cached -= b->bytes;
+    }
+    jitc_spin_unlock(&s->lock);
+    return b;
+}
+
+/* One that `stream` may use at once; the backend is not asked. */
+static jitc_buffer *pop_own(shard *s, unsigned class, const jitc_stream *stream) {
+    if (!jitc_load_relaxed(&s->list[class]))
+        return NULL;
+    jitc_spin_lock(&s->lock);
+    jitc_buffer *before = NULL, *b = jitc_load_relaxed(&s->list[class]);
+    for (int i = 1; b && !is_own(b, stream); ++i) {
+        before = b;
+        b = i < LOOK ? b->next_free : NULL;
+    }
+    if (b && before)
+        before->next_free = b->next_free;
+    else if (b)
+        jitc_store_relaxed(&s->list[class], b->next_free);
+    if (b)
+        s->cached -= b->bytes;
+    jitc_spin_unlock(&s->lock);
+    return b;
+}
+
+/* One that is ready; else the first, behind its uses. The backend is asked under no lock. */
+static jitc_buffer *pop_any(jitc_memory *m, unsigned class, const jitc_stream *stream) {
+    jitc_buffer *seen[LOOK], *found = NULL;
+    size_t n = 0, first = (size_t) (shard_of(m, stream) - m->shard);
+    for (size_t i = 0; i < SHARDS && n < LOOK && !found; ++i) {
+        shard *s = &m->shard[(first + i) % SHARDS];
+        while (n < LOOK && !found && (seen[n] = pop(s, class)) != NULL)
+            if (is_ready(seen[n++], stream))
+                found = seen[n - 1];
+    }
+    if (!found && n)
+        found = seen[0];
+    while (n--) /* backwards: they lie as they did */
+        if (seen[n] != found)
+            push(shard_of(m, seen[n]->write.stream), class, seen[n]);
+    return found;
+}
+
+void jitc_memory_give(jitc_memory *m, jitc_buffer *b) {
+    size_t rounded;
+    unsigned class = size_class(b->bytes, &rounded);
+    jitc_add_relaxed(&m->live, 0 - b->bytes);
+    push(shard_of(m, b->write.stream), class, b);
+}
+
+/* ---- Figures ---- */
+
+static void note_peak(jitc_memory *m, size_t live) {
+    size_t peak = jitc_load_relaxed(&m->peak);
+    while (live > peak && !jitc_compare_exchange(&m->peak, &peak, live)) {
+    }
+}
+
+jitc_memory_stats jitc_device_memory(jitc_device *d) {
+    jitc_memory *m = d->memory;
+    jitc_memory_stats stats = {.live = jitc_load_relaxed(&m->live),
+                               .peak = jitc_load_relaxed(&m->peak)};
+    for (int i = 0; i < SHARDS; ++i) {
+        jitc_spin_lock(&m->shard[i].lock);
+        stats.cached += m->shard[i].cached;
+        jitc_spin_unlock(&m->shard[i].lock);
+    }
+    return stats;
+}
+
+/* ---- Trimming ---- */
+
 /* Give a block back to the system. */
 static void free_block(jitc_memory *m, jitc_buffer *b) {
     jitc_backend *backend = m->device->backend;
@@ -44,129 +178,139 @@ static void free_block(jitc_memory *m, jitc_buffer *b) {
     free(b);
 }
 
-static bool use_is_done(const jitc_use *u) {
-    return !u->stream || u->stream->backend->done(u->stream, u->number);
+static jitc_buffer *take_list(shard *s, unsigned class) {
+    if (!jitc_load_relaxed(&s->list[class]))
+        return NULL;
+    jitc_spin_lock(&s->lock);
+    jitc_buffer *all = jitc_load_relaxed(&s->list[class]);
+    jitc_store_relaxed(&s->list[class], (jitc_buffer *) NULL);
+    for (jitc_buffer *b = all; b; b = b->next_free)
+        s->cached -= b->bytes;
+    jitc_spin_unlock(&s->lock);
+    return all;
 }
 
-/* Is all that was done with the block over, or ordered before new work on `stream` anyway? */
-static bool is_ready(const jitc_buffer *b, const jitc_stream *stream) {
-    if (b->write.stream != stream && !use_is_done(&b->write))
-        return false;
-    for (size_t i = 0; i < b->read_count; ++i)
-        if (b->reads[i].stream != stream && !use_is_done(&b->reads[i]))
-            return false;
-    return true;
-}
-
-/* Take a block off a list; the caller holds the lock. */
-static jitc_buffer *pick_locked(jitc_memory *m, unsigned class, jitc_stream *stream)
-    REQUIRES(&m->lock) {
-    jitc_buffer **link = &m->list[class];
-    for (int i = 0; *link && i < LOOK && !is_ready(*link, stream); ++i)
-        link = &(*link)->next_free;
-    if (!*link || !is_ready(*link, stream))
-        link = &m->list[class];
-    jitc_buffer *b = *link;
-    if (b)
-        *link = b->next_free;
-    return b;
-}
-
-static void count_live_locked(jitc_memory *m, size_t bytes) REQUIRES(&m->lock) {
-    m->stats.live += bytes;
-    if (m->stats.live > m->stats.peak)
-        m->stats.peak = m->stats.live;
-}
-
-static jitc_buffer *take_cached(jitc_memory *m, unsigned class, size_t bytes, jitc_stream *stream) {
-    jitc_spin_lock(&m->lock);
-    jitc_buffer *b = pick_locked(m, class, stream);
-    if (b) {
-        m->stats.cached -= bytes;
-        count_live_locked(m, bytes);
+/* Free blocks of one list until `wanted` bytes are: those whose uses are over. */
+static size_t free_idle_of(jitc_memory *m, shard *s, unsigned class, size_t wanted) {
+    jitc_buffer *kept = NULL, *next;
+    size_t freed = 0;
+    for (jitc_buffer *b = take_list(s, class); b; b = next) {
+        next = b->next_free;
+        if (freed < wanted && is_ready(b, NULL)) {
+            freed += b->bytes;
+            free_block(m, b);
+        } else {
+            b->next_free = kept;
+            kept = b;
+        }
     }
-    jitc_spin_unlock(&m->lock);
-    return b;
+    for (; kept; kept = next) { /* backwards: they lie as they did */
+        next = kept->next_free;
+        push(s, class, kept);
+    }
+    return freed;
 }
 
-/* Free cached blocks: those that are idle, or all of them after waiting for their uses. */
-static void trim(jitc_memory *m, bool wait) {
-    for (unsigned class = 0; class < CLASSES; ++class) {
-        jitc_spin_lock(&m->lock);
-        jitc_buffer *all = m->list[class], *keep = NULL;
-        m->list[class] = NULL;
-        for (jitc_buffer *b = all; b; b = b->next_free)
-            m->stats.cached -= b->bytes;
-        jitc_spin_unlock(&m->lock);
-        for (jitc_buffer *b = all, *next; b; b = next) {
-            next = b->next_free;
-            if (wait)
-                jitc_buffer_wait(b, true);
-            if (wait || is_ready(b, NULL)) {
+/* The same, after waiting for them. What cannot be waited for stays. */
+static size_t free_busy_of(jitc_memory *m, shard *s, unsigned class, size_t wanted) {
+    size_t freed = 0;
+    for (jitc_buffer *b; freed < wanted && (b = pop(s, class)) != NULL;) {
+        if (jitc_buffer_wait(b, true) != JIT_OK && !is_ready(b, NULL)) {
+            push(s, class, b);
+            return freed;
+        }
+        freed += b->bytes;
+        free_block(m, b);
+    }
+    return freed;
+}
+
+/* The largest first: fewer have to be made anew. */
+static size_t free_blocks(jitc_memory *m, bool wait, size_t wanted) {
+    size_t freed = 0;
+    for (unsigned class = CLASSES; class --> 0;)
+        for (int i = 0; i < SHARDS && freed < wanted; ++i)
+            freed += (wait ? free_busy_of : free_idle_of)(m, &m->shard[i], class, wanted - freed);
+    return freed;
+}
+
+void jitc_device_trim(jitc_device *d) {
+    free_blocks(d->memory, false, SIZE_MAX);
+    d->backend->trim(d->backend, d->id);
+}
+
+void jitc_memory_destroy(jitc_memory *m) {
+    if (!m)
+        return;
+    for (unsigned class = 0; class < CLASSES; ++class)
+        for (int i = 0; i < SHARDS; ++i)
+            for (jitc_buffer *b; (b = pop(&m->shard[i], class)) != NULL;)
                 free_block(m, b);
-            } else {
-                b->next_free = keep;
-                keep = b;
-            }
-        }
-        jitc_spin_lock(&m->lock);
-        for (jitc_buffer *b = keep, *next; b; b = next) {
-            next = b->next_free;
-            b->next_free = m->list[class];
-            m->list[class] = b;
-            m->stats.cached += b->bytes;
-        }
-        jitc_spin_unlock(&m->lock);
-    }
+    free(m);
 }
 
-/* Reserve `bytes` of the limit set by the option, trimming the cache if they do not fit beside it.
- */
+/* ---- New blocks ---- */
+
+/* Count `bytes` as live, if the option allows it. */
 static jit_status reserve(jitc_memory *m, size_t bytes) {
     size_t limit = (size_t) m->device->options->memory_limit;
-    jitc_spin_lock(&m->lock);
-    size_t live = m->stats.live, cached = m->stats.cached;
-    bool fits = !limit || (bytes <= limit && live <= limit - bytes);
-    if (fits)
-        count_live_locked(m, bytes);
-    jitc_spin_unlock(&m->lock);
-    if (!fits)
-        return jitc_fail(JIT_OUT_OF_MEMORY,
-                         "device memory: %zu bytes do not fit, %zu of the option memory_limit = "
-                         "%zu are in use",
-                         bytes, live, limit);
-    if (limit && live + cached + bytes > limit)
-        trim(m, true);
-    return JIT_OK;
+    size_t live = jitc_add_relaxed(&m->live, bytes);
+    if (!limit || (bytes <= limit && live <= limit - bytes))
+        return JIT_OK;
+    jitc_add_relaxed(&m->live, 0 - bytes);
+    return jitc_fail(JIT_OUT_OF_MEMORY,
+                     "device memory: %zu bytes do not fit, %zu of the option memory_limit = %zu "
+                     "are in use",
+                     bytes, live, limit);
 }
 
-static void unreserve(jitc_memory *m, size_t bytes) {
-    jitc_spin_lock(&m->lock);
-    m->stats.live -= bytes;
-    jitc_spin_unlock(&m->lock);
+/* What is kept must leave room for what is live. */
+static void keep_limit(jitc_memory *m) {
+    size_t limit = (size_t) m->device->options->memory_limit;
+    if (!limit)
+        return;
+    jitc_memory_stats s = jitc_device_memory(m->device);
+    if (s.live + s.cached <= limit)
+        return;
+    size_t excess = s.live + s.cached - limit, freed = free_blocks(m, false, excess);
+    if (freed < excess)
+        free_blocks(m, true, excess - freed);
+}
+
+/* Once more after idle blocks went back, and once more after waiting for those in use. */
+static jit_status allocate_anyhow(jitc_memory *m, size_t bytes, void **pointer) {
+    jitc_backend *backend = m->device->backend;
+    int id = m->device->id;
+    jitc_error failure;
+    jit_status status = backend->alloc(backend, id, bytes, pointer);
+    for (int wait = 0; wait < 2 && status == JIT_OUT_OF_MEMORY; ++wait) {
+        if (!free_blocks(m, wait, SIZE_MAX) && wait)
+            return status;
+        backend->trim(backend, id);
+        jitc_error_take(&failure); /* a failure that a retry mends is no error of the thread */
+        status = backend->alloc(backend, id, bytes, pointer);
+    }
+    return status;
 }
 
 static jit_status allocate(jitc_memory *m, size_t bytes, void **pointer) {
-    jitc_device *d = m->device;
-    jitc_error before, first;
+    jitc_error before, ignored;
     TRY(reserve(m, bytes));
-    jitc_error_take(&before); /* a first failure that the retry mends is no error of the thread */
-    jit_status status = d->backend->alloc(d->backend, d->id, bytes, pointer);
-    if (status != JIT_OK) {
-        jitc_error_take(&first);
-        trim(m, true);
-        status = d->backend->alloc(d->backend, d->id, bytes, pointer);
-    }
-    if (status != JIT_OK)
-        unreserve(m, bytes);
+    jitc_error_take(&before);
+    keep_limit(m);
+    jitc_error_take(&ignored);
+    jit_status status = allocate_anyhow(m, bytes, pointer);
+    if (status == JIT_OK)
+        note_peak(m, jitc_load_relaxed(&m->live));
+    else
+        jitc_add_relaxed(&m->live, 0 - bytes);
     if (before.status != JIT_OK) { /* it stays the thread's first */
-        jitc_error_take(&first);
+        jitc_error_take(&ignored);
         jitc_error_raise(&before);
     }
     return status;
 }
 
-/* A new block. */
 static jit_status create(jitc_memory *m, size_t bytes, jitc_buffer **out) {
     void *p = NULL;
     TRY(jitc_calloc(1, sizeof(jitc_buffer), &p));
@@ -189,39 +333,14 @@ jit_status jitc_memory_take(jitc_memory *m, jitc_stream *stream, size_t bytes, j
     if (class >= CLASSES)
         return jitc_fail(JIT_OUT_OF_MEMORY, "device memory: %zu bytes are more than any device has",
                          bytes);
-    jitc_buffer *b = take_cached(m, class, rounded, stream);
+    jitc_buffer *b = pop_own(shard_of(m, stream), class, stream);
     if (!b)
+        b = pop_any(m, class, stream);
+    if (b)
+        note_peak(m, jitc_add_relaxed(&m->live, rounded) + rounded);
+    else
         TRY(create(m, rounded, &b));
     jitc_refcount_init(&b->refs);
     *out = b;
     return JIT_OK;
-}
-
-void jitc_memory_give(jitc_memory *m, jitc_buffer *b) {
-    size_t rounded;
-    unsigned class = size_class(b->bytes, &rounded);
-    jitc_spin_lock(&m->lock);
-    m->stats.live -= b->bytes;
-    m->stats.cached += b->bytes;
-    b->next_free = m->list[class];
-    m->list[class] = b;
-    jitc_spin_unlock(&m->lock);
-}
-
-void jitc_memory_destroy(jitc_memory *m) {
-    if (!m)
-        return;
-    trim(m, true);
-    free(m);
-}
-
-jitc_memory_stats jitc_device_memory(jitc_device *d) {
-    jitc_spin_lock(&d->memory->lock);
-    jitc_memory_stats s = d->memory->stats;
-    jitc_spin_unlock(&d->memory->lock);
-    return s;
-}
-
-void jitc_device_trim(jitc_device *d) {
-    trim(d->memory, false);
 }

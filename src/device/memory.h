@@ -1,9 +1,9 @@
 /* memory.h: the cache of device memory blocks, reused in stream order.
  * Layer: device.  May include: core, ir.
  *
- * Blocks come in size classes, eight to an octave, so that at most one ninth is wasted. A buffer
- * that was given up keeps its record of uses and waits in the list of its class: the next owner's
- * stream waits, on the device, for what is not done yet. */
+ * Blocks come in size classes, eight to an octave, so that at most one ninth of a block is wasted,
+ * and one 33rd from 32 MiB up. A buffer that was given up keeps its record of uses and waits in a
+ * list of its class: the next owner's stream waits, on the device, for what is not done yet. */
 #ifndef JITC_DEVICE_MEMORY_H
 #define JITC_DEVICE_MEMORY_H
 #include "device/buffer.h"
