@@ -48,13 +48,20 @@ static jit_status add_stream_locked(jitc_device *d, jitc_stream **out) REQUIRES(
     return JIT_OK;
 }
 
+/* Whoever takes a stream would wait in jit_sync_thread() for its former owner's work. */
+static bool is_over(jitc_stream *s) {
+    return s->backend->done(s, jitc_load_relaxed(&s->queued));
+}
+
 jit_status jitc_device_take_stream(jitc_device *d, jitc_stream **out) {
     jit_status status = JIT_OK;
     jitc_mutex_lock(&d->lock);
-    jitc_stream *s = d->idle_streams;
-    if (s) {
-        d->idle_streams = s->next_idle;
-        *out = s;
+    jitc_stream **link = &d->idle_streams;
+    while (*link && !is_over(*link))
+        link = &(*link)->next_idle;
+    if (*link) {
+        *out = *link;
+        *link = (*link)->next_idle;
     } else {
         status = add_stream_locked(d, out);
     }

@@ -22,9 +22,9 @@ enum { JITC_PADDING_LANES = 64, JITC_PADDING = 512 };
 jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out);
 /** Waits for all streams, then frees streams and memory. */
 void jitc_device_destroy(jitc_device *d);
-/** An idle stream, or a new one. */
+/** A stream that was given back and whose work is over, or a new one. */
 jit_status jitc_device_take_stream(jitc_device *d, jitc_stream **out);
-/** Give a stream back; work may still be queued on it. */
+/** Give a stream back. Work may still be queued on it and goes on; nothing is held back. */
 void jitc_device_give_stream(jitc_device *d, jitc_stream *s);
 /** Wait on the CPU for everything queued on the device so far, by any thread. */
 jit_status jitc_device_sync(jitc_device *d);
