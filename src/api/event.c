@@ -114,3 +114,110 @@ void jit_event_destroy(jit_event *e) {
     if (e && atomic_fetch_and_explicit(&e->word, ~OWNED, memory_order_acq_rel) < INSIDE)
         free_event(e);
 }
+
+/* What the public functions do with the backend's event, between hold and let go. */
+
+static jit_status record(jitc_event *e) {
+    jitc_thread *t;
+    jitc_thread_state *s;
+    TRY(jitc_api_thread(&t));
+    TRY(jitc_api_state(t, e->backend->id, e->device, &s));
+    jitc_mutex_lock(&s->stream->lock);
+    jit_status status = e->backend->event_record(e, s->stream);
+    jitc_mutex_unlock(&s->stream->lock);
+    return status;
+}
+
+jit_status jit_event_record(jit_event *event) {
+    jitc_event *e;
+    TRY(jitc_event_hold("jit_event_record", event, &e));
+    jit_status status = record(e);
+    jitc_event_let_go(event);
+    return status;
+}
+
+jit_status jit_event_query(jit_event *event, bool *done) {
+    jitc_event *e;
+    if (!done)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "jit_event_query: done is NULL");
+    TRY(jitc_event_hold("jit_event_query", event, &e));
+    jit_status status = e->backend->event_done(e, done);
+    jitc_event_let_go(event);
+    return status;
+}
+
+jit_status jit_event_wait(jit_event *event) {
+    jitc_event *e;
+    TRY(jitc_event_hold("jit_event_wait", event, &e));
+    jit_status status = e->backend->event_wait(e);
+    jitc_event_let_go(event);
+    return status;
+}
+
+/* The calling thread's stream on its device of a backend. */
+static jit_status own_stream(jit_backend b, jitc_stream **out) {
+    jitc_thread *t;
+    jitc_thread_state *s;
+    TRY(jitc_api_thread(&t));
+    TRY(jitc_api_state(t, b, t->current[jitc_backend_index(b)], &s));
+    *out = s->stream;
+    return JIT_OK;
+}
+
+static jit_status stream_wait(jitc_event *e) {
+    jitc_stream *s;
+    TRY(own_stream(e->backend->id, &s));
+    jitc_mutex_lock(&s->lock);
+    jit_status status = e->backend->event_stream_wait(s, e);
+    jitc_mutex_unlock(&s->lock);
+    return status;
+}
+
+jit_status jit_event_stream_wait(jit_event *event) {
+    jitc_event *e;
+    TRY(jitc_event_hold("jit_event_stream_wait", event, &e));
+    jit_status status = stream_wait(e);
+    jitc_event_let_go(event);
+    return status;
+}
+
+static jit_status elapsed(jitc_event *from, jitc_event *to, double *milliseconds) {
+    if (from->backend != to->backend || from->device != to->device)
+        return jitc_fail(JIT_INVALID_ARGUMENT,
+                         "jit_event_elapsed: the events are of two devices, whose clocks differ");
+    if (!from->timed || !to->timed)
+        return jitc_fail(JIT_INVALID_ARGUMENT,
+                         "jit_event_elapsed: the %s event was not made with `timed`",
+                         from->timed ? "second" : "first");
+    return from->backend->event_elapsed(from, to, milliseconds);
+}
+
+jit_status jit_event_elapsed(jit_event *from, jit_event *to, double *milliseconds) {
+    jitc_event *a, *b;
+    if (!milliseconds)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "jit_event_elapsed: milliseconds is NULL");
+    TRY(jitc_event_hold("jit_event_elapsed", from, &a));
+    jit_status status = jitc_event_hold("jit_event_elapsed", to, &b);
+    if (status == JIT_OK) {
+        status = elapsed(a, b, milliseconds);
+        jitc_event_let_go(to);
+    }
+    jitc_event_let_go(from);
+    return status;
+}
+
+jit_status jit_call(jit_backend backend, void (*function)(void *), void *context) {
+    jitc_started *started;
+    jitc_stream *s;
+    uint64_t number;
+    TRY(jitc_api_backend("jit_call", backend, &started));
+    if (!function)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "jit_call: function is NULL");
+    TRY(own_stream(backend, &s));
+    jitc_mutex_lock(&s->lock);
+    jit_status status = s->backend->call(s, function, context, &number);
+    if (status == JIT_OK)
+        jitc_store_release(&s->queued, number); /* pairs with jit_sync_thread */
+    jitc_mutex_unlock(&s->lock);
+    return status;
+}

@@ -184,6 +184,19 @@ jit_status jit_sync_all_devices(void) {
     return JIT_OK;
 }
 
+jit_status jit_trim(void) {
+    if (!jitc_api_graph("jit_trim"))
+        return JIT_NOT_INITIALIZED;
+    for (int b = 0; b < JITC_BACKENDS; ++b)
+        for (int d = 0; d < jitc_runtime.started[b].devices; ++d) {
+            /* pairs with open_device */
+            jitc_device *device = jitc_load_acquire(&jitc_runtime.started[b].device[d]);
+            if (device)
+                jitc_device_trim(device);
+        }
+    return JIT_OK;
+}
+
 jit_status jit_cache_clear_memory(void) {
     if (!jitc_api_graph("jit_cache_clear_memory"))
         return JIT_NOT_INITIALIZED;

@@ -106,7 +106,8 @@ static void take_remains_locked(remains *r) REQUIRES(&jitc_runtime.lock) {
 static void end_remains(remains *r) {
     for (size_t i = 0; i < r->devices; ++i)
         jitc_device_sync(r->device[i]);
-    jitc_event_end_all();
+    if (r->graph) /* there is nothing left of a runtime that goes on */
+        jitc_event_end_all();
     jitc_graph_destroy(r->graph);
     jitc_cache_destroy(r->cache);
     for (size_t i = 0; i < r->devices; ++i)
