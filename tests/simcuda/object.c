@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A handle: no address, so that whoever reads through one is stopped. */
-#define HANDLE_TAG ((uint64_t) 0xCDA0 << 48)
+/* A handle: no address, so that whoever reads through one is stopped; not negative as a number,
+ * which a driver's handles are not either. */
+#define HANDLE_TAG ((uint64_t) 0x4DA0 << 48)
 
 static struct {
     sim_object **all;
