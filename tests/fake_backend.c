@@ -129,7 +129,9 @@ static jit_status fake_others_stream(jitc_stream *s, intptr_t other) {
 }
 static void fake_stream_native(jitc_stream *s, void **stream, void **context) {
     (void) s;
-    *stream = *context = NULL;
+    if (stream)
+        *stream = NULL;
+    *context = NULL;
 }
 static void fake_forked(jitc_backend *b) {
     jitc_add_relaxed(&fake_of(b)->forks, 1);

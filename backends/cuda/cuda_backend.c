@@ -134,8 +134,10 @@ static jit_status wait_for(jitc_stream *base, uint64_t n) {
 
 static void stream_native(jitc_stream *base, void **stream, void **context) {
     jitc_cuda_stream *s = jitc_cuda_stream_of(base);
-    jitc_store_relaxed(&s->shown, true); /* to a caller that may queue work there */
-    *stream = s->stream;
+    if (stream) {
+        jitc_store_relaxed(&s->shown, true); /* pairs with has_ended in foreign.c */
+        *stream = s->stream;
+    }
     *context = s->device->context;
 }
 

@@ -264,7 +264,9 @@ static jit_status others_stream(jitc_stream *s, intptr_t other) {
 
 static void stream_native(jitc_stream *s, void **stream, void **context) {
     (void) s;
-    *stream = *context = NULL;
+    if (stream)
+        *stream = NULL;
+    *context = NULL;
 }
 
 /* Kernels. */

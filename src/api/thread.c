@@ -130,13 +130,17 @@ jit_status jitc_api_state(jitc_thread *t, jit_backend b, int device, jitc_thread
 }
 
 jit_status jitc_api_sync_thread(jitc_thread *t) {
+    jit_status status = JIT_OK;
     for (int b = 0; b < JITC_BACKENDS; ++b)
         for (int d = 0; d < t->used[b]; ++d) {
             jitc_stream *s = t->state[b][d].stream;
-            if (s)
-                TRY(s->backend->wait(s, jitc_load_acquire(&s->queued))); /* pairs with launch */
+            if (!s)
+                continue;
+            jit_status one = s->backend->wait(s, jitc_load_acquire(&s->queued)); /* pairs with */
+            if (status == JIT_OK) /* who queues; others are waited for although one has failed */
+                status = one;
         }
-    return JIT_OK;
+    return status;
 }
 
 void jitc_api_forget_devices_locked(void) {

@@ -131,7 +131,8 @@ typedef struct jitc_launch_args {
     X(stream_release, jit_status, (jitc_stream * s, intptr_t other))                               \
     /* What was queued on `other` so far comes before what is queued on s from now on. */          \
     X(stream_acquire, jit_status, (jitc_stream * s, intptr_t other))                               \
-    /* Any thread. The driver's own stream and its context; NULL where there are none. */          \
+    /* Any thread. The driver's own stream and its context; NULL where there are none. `stream` is \
+     * NULL if it is not wanted; who has got it may queue work there. */                           \
     X(stream_native, void, (jitc_stream * s, void **stream, void **context))                       \
     /* The only thread of a child after fork(), in which all that was queued on a device of host   \
      * memory had been waited for. Everything that cannot go on must fail with a clear error. */   \

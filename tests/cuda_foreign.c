@@ -1,0 +1,66 @@
+/* cuda_foreign.c: another library in the same process, for tests. */
+#include "cuda_foreign.h"
+#include <string.h>
+#include <unistd.h>
+
+foreign foreign_find(void) {
+    foreign f;
+    void *address;
+#define X(member, symbol, parameters)                                                              \
+    address = support_driver(symbol);                                                              \
+    memcpy(&f.member, &address, sizeof address); /* as dlsym() requires */
+    FOREIGN_FUNCTIONS(X)
+#undef X
+    return f;
+}
+
+void foreign_enter(int device) {
+    foreign f = foreign_find();
+    CUcontext context;
+    CU_OK(f.CtxRetain(&context, device));
+    CU_OK(f.CtxPushCurrent(context));
+}
+
+void foreign_leave(int device) {
+    foreign f = foreign_find();
+    CUcontext context;
+    CU_OK(f.CtxPopCurrent(&context));
+    CU_OK(f.CtxRelease(device));
+}
+
+CUstream foreign_stream(unsigned flags) {
+    CUstream stream;
+    CU_OK(foreign_find().StreamCreate(&stream, flags));
+    return stream;
+}
+
+static void wait_at(void *context) {
+    gate *g = context;
+    while (!jitc_load_acquire(&g->open)) /* pairs with foreign_open */
+        usleep(100);
+}
+
+void foreign_close(gate *g, CUstream stream) {
+    jitc_store_relaxed(&g->open, false);
+    CU_OK(foreign_find().LaunchHostFunc(stream, wait_at, g));
+}
+
+void foreign_open(gate *g) {
+    jitc_store_release(&g->open, true); /* pairs with wait_at */
+}
+
+/* What is queued first of what is ready runs first, as long as there is no seed. */
+void foreign_settle(void) {
+    foreign f = foreign_find();
+    CUstream last = foreign_stream(CU_STREAM_NON_BLOCKING);
+    CUevent event;
+    CU_OK(f.EventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    CU_OK(f.EventRecord(event, last));
+    CU_OK(f.EventSynchronize(event));
+    CU_OK(f.EventDestroy(event));
+    CU_OK(f.StreamDestroy(last));
+}
+
+uint64_t foreign_launches(const cuda_world *w) {
+    return w->calls("cuLaunchKernel") + w->calls("cuGraphLaunch");
+}
