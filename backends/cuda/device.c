@@ -8,6 +8,23 @@ enum { CODE_VERSION = 2 };
 /* Bytes of a kernel's arguments: what all take, and what is taken since CUDA 12.1. */
 enum { FEW_BYTES = 4096, MANY_BYTES = 32764, MANY_SINCE = 12010 };
 
+/* ---- The thread's capture mode ---- */
+
+static CUresult relax(const jitc_cuda *c, jitc_cuda_scope *scope) {
+    scope->mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CUresult result = c->ThreadExchangeStreamCaptureMode(&scope->mode);
+    scope->relaxed = result == CUDA_SUCCESS;
+    return result;
+}
+
+static void unrelax(const jitc_cuda *c, const jitc_cuda_scope *scope) {
+    int mode = scope->mode;
+    if (scope->relaxed && c->ThreadExchangeStreamCaptureMode(&mode) != CUDA_SUCCESS)
+        c->ThreadExchangeStreamCaptureMode(&mode); /* once more: it is the caller's */
+}
+
+/* ---- Opening ---- */
+
 void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordinal) {
     d->backend = b;
     d->ordinal = ordinal;
@@ -15,8 +32,13 @@ void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordina
 }
 
 void jitc_cuda_device_finish(jitc_cuda_device *d) {
-    if (jitc_load_relaxed(&d->opened) && !d->backend->forked)
-        d->backend->cuda.PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
+    const jitc_cuda *c = &d->backend->cuda;
+    if (jitc_load_relaxed(&d->opened) && !d->backend->forked) {
+        jitc_cuda_scope scope = {0};
+        relax(c, &scope);
+        c->PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
+        unrelax(c, &scope);
+    }
     jitc_mutex_finish(&d->lock);
 }
 
@@ -54,10 +76,19 @@ static void describe(jitc_cuda_device *d) {
              CODE_VERSION, d->ptx ? "compute" : "sm", d->arch, nvrtc, driver, d->most_bytes);
 }
 
+static jit_status retain(jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    jitc_cuda_scope scope = {0};
+    TRY(jitc_cuda_check(c, relax(c, &scope), JITC_CU_ThreadExchangeStreamCaptureMode));
+    jit_status status = CU(c, PrimaryCtxRetain, &d->context, d->device);
+    unrelax(c, &scope);
+    return status;
+}
+
 static jit_status open_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
     TRY(read_attributes(d));
     describe(d);
-    TRY(CU(&d->backend->cuda, PrimaryCtxRetain, &d->context, d->device));
+    TRY(retain(d));
     jitc_store_release(&d->opened, true); /* pairs with jitc_cuda_device_get */
     return JIT_OK;
 }
@@ -141,15 +172,32 @@ jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cud
 static CUresult push(const jitc_cuda_device *d, jitc_cuda_scope *scope, jitc_cuda_function *f) {
     const jitc_cuda *c = &d->backend->cuda;
     CUcontext current = NULL;
-    scope->pushed = false;
-    *f = JITC_CU_CtxGetCurrent;
-    CUresult result = c->CtxGetCurrent(&current);
-    if (result != CUDA_SUCCESS || current == d->context)
-        return result;
-    *f = JITC_CU_CtxPushCurrent;
-    result = c->CtxPushCurrent(d->context);
-    scope->pushed = result == CUDA_SUCCESS;
+    *scope = (jitc_cuda_scope) {0};
+    *f = JITC_CU_ThreadExchangeStreamCaptureMode;
+    CUresult result = relax(c, scope);
+    if (result == CUDA_SUCCESS) {
+        *f = JITC_CU_CtxGetCurrent;
+        result = c->CtxGetCurrent(&current);
+    }
+    if (result == CUDA_SUCCESS && current != d->context) {
+        *f = JITC_CU_CtxPushCurrent;
+        result = c->CtxPushCurrent(d->context);
+        scope->pushed = result == CUDA_SUCCESS;
+    }
+    if (result != CUDA_SUCCESS) {
+        unrelax(c, scope);
+        scope->relaxed = false;
+    }
     return result;
+}
+
+/* Should it fail and leave the context there, it is tried once more: the caller does not want it.
+ */
+void jitc_cuda_pop(const jitc_cuda *c, CUcontext context) {
+    CUcontext current = NULL;
+    if (c->CtxPopCurrent(&current) != CUDA_SUCCESS && c->CtxGetCurrent(&current) == CUDA_SUCCESS &&
+        current == context)
+        c->CtxPopCurrent(&current);
 }
 
 jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope) {
@@ -175,7 +223,7 @@ bool jitc_cuda_enter_failed(jitc_cuda_device *d, jitc_cuda_scope *scope) {
 }
 
 void jitc_cuda_leave(jitc_cuda_device *d, const jitc_cuda_scope *scope) {
-    CUcontext popped;
     if (scope->pushed)
-        d->backend->cuda.CtxPopCurrent(&popped);
+        jitc_cuda_pop(&d->backend->cuda, d->context);
+    unrelax(&d->backend->cuda, scope);
 }

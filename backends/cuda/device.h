@@ -3,7 +3,9 @@
  *
  * A device is opened when it is first used: its primary context is retained, never made or
  * configured. Work on it happens between enter and leave, which make the context current and bring
- * back the caller's.
+ * back the caller's. Between them the thread's capture mode is the relaxed one: somebody else may
+ * capture a stream into a graph, and most of what we call would end that capture else, as nobody
+ * can know that it has nothing to do with it. cuCtxSynchronize() would even so; it is not called.
  *
  * What a device could not run leaves results that are wrong, wherever they are used next. So a
  * failure of work that was queued is one of the device: from then on all that would read or launch
@@ -68,9 +70,13 @@ jit_status jitc_cuda_device_get(jitc_backend *b, int ordinal, jitc_cuda_device *
 
 /** What a thread had before it entered. */
 typedef struct jitc_cuda_scope {
-    bool pushed; /* the context, on the thread's stack */
+    bool pushed;  /* the context, on the thread's stack */
+    bool relaxed; /* `mode` is what the thread's capture mode was */
+    int mode;
 } jitc_cuda_scope;
 
+/** Take `context`, which is current, off the thread's stack. */
+void jitc_cuda_pop(const jitc_cuda *c, CUcontext context);
 /** Make the context current; the scope goes to leave. Fails if the device has failed. */
 jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope);
 /** The same to end things and to look at them: also on a device that has failed. False if the

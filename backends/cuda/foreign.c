@@ -101,7 +101,6 @@ jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {
 static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CUcontext context) {
     const jitc_cuda *c = cuda_of(s);
     CUevent event = NULL;
-    CUcontext popped;
     TRY(check(s, other, c->CtxPushCurrent(context), JITC_CU_CtxPushCurrent));
     jit_status status =
         check(s, other, c->EventCreate(&event, CU_EVENT_DISABLE_TIMING), JITC_CU_EventCreate);
@@ -111,7 +110,7 @@ static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CU
         status = check(s, other, c->StreamWaitEvent(s->stream, event, 0), JITC_CU_StreamWaitEvent);
     if (event)
         c->EventDestroy(event); /* the wait goes on */
-    c->CtxPopCurrent(&popped);
+    jitc_cuda_pop(c, context);
     return status;
 }
 
