@@ -7,6 +7,7 @@
 #include <semaphore.h>
 #include <stdbool.h>
 
+#define LEGACY     ((CUstream) 1)
 #define PER_THREAD ((CUstream) 2)
 
 typedef struct client {
@@ -42,6 +43,8 @@ extern client cu;
 
 /** Open the library, without cuInit(). */
 void client_open(void);
+/** As above, but a real driver will do, which has no faults; false: it is one. */
+bool client_open_any(void);
 /** cuInit(), and the primary context of device 0 made current. */
 CUcontext client_start(void);
 /** The opposite; nothing may be left. */

@@ -1,0 +1,190 @@
+/* test_simcuda_captured.c: the graphs that captures make. What is not said to be simulated holds on
+ * a real driver, too, which JITC_LIBCUDA may name. */
+#include "capture_world.h"
+
+/* ---- what a captured graph does ---- */
+
+static void count_calls(void *counter) {
+    ++*(int *) counter;
+}
+
+Test(simcuda_captured, captured_work_runs_at_every_launch_and_not_before) {
+    capture_start();
+    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
+    unsigned *pinned, pageable = 5, out = 0;
+    int called = 0;
+    OK(cu.MemHostAlloc((void **) &pinned, 4, 0));
+    *pinned = 0;
+    OK(cu.StreamBeginCapture(stream, THREAD_LOCAL));
+    OK(cu.MemcpyHtoDAsync(w.p, &pageable, 4, stream)); /* read at every launch */
+    OK(capture_launch(w.add, 2, stream));
+    OK(cu.MemcpyDtoDAsync(w.p + 4, w.p, 4, stream));
+    OK(cu.MemsetD32Async(w.p, 1, 1, stream));
+    OK(cu.LaunchHostFunc(stream, count_calls, &called));
+    OK(capture_launch(w.times, 3, stream));
+    OK(cu.MemcpyDtoHAsync(&out, w.p, 4, stream));
+    OK(cu.MemcpyDtoHAsync(pinned, w.p + 4, 4, stream));
+    CUgraphExec exec = capture_end(stream);
+    OK(cu.StreamSynchronize(stream));
+    cr_assert(called == 0 && out == 0 && *pinned == 0, "something ran");
+    for (int i = 1; i <= 3; i++) {
+        out = 0;
+        pageable = (unsigned) i * 10;
+        OK(cu.GraphLaunch(exec, stream));
+        OK(cu.StreamSynchronize(stream));
+        cr_assert(called == i && out == 3 && *pinned == pageable + 2, "%d %u %u", called, out,
+                  *pinned);
+    }
+    OK(cu.GraphExecDestroy(exec));
+    OK(cu.MemFreeHost(pinned));
+    OK(cu.StreamDestroy(stream));
+    capture_finish();
+}
+
+Test(simcuda_captured, other_streams_take_part_and_come_back) {
+    capture_start();
+    CUstream a = client_stream(CU_STREAM_NON_BLOCKING), b = client_stream(CU_STREAM_DEFAULT);
+    CUevent fork = capture_event(), join = capture_event();
+    CUgraph graph;
+    CUgraphNode nodes[9];
+    uint64_t id = 0, other = 1;
+    const CUgraphNode *after;
+    size_t count = 9, pairs;
+    int status;
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    OK(capture_launch(w.add, 2, a));
+    OK(cu.EventRecord(fork, a));
+    OK(cu.StreamWaitEvent(b, fork, 0));
+    cr_assert_eq(capture_state(b), ACTIVE);
+    GIVES(cu.StreamIsCapturing(LEGACY, &status), CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+    OK(capture_launch(w.times, 5, b));
+    OK(cu.MemsetD32Async(w.p + 8, 7, 1, a));
+    OK(cu.EventRecord(join, b));
+    OK(cu.StreamWaitEvent(a, join, 0));
+    OK(cu.StreamGetCaptureInfo(b, &status, &other, NULL, NULL, &count));
+    cr_assert(status == ACTIVE && count == 1);
+    OK(cu.StreamGetCaptureInfo(a, &status, &id, &graph, &after, &pairs));
+    cr_assert(status == ACTIVE && id == other && pairs == 2 && after[0] != after[1]);
+    OK(capture_launch(w.add, 1, a));
+    count = 9;
+    OK(cu.GraphGetNodes(graph, nodes, &count));
+    cr_assert_eq(count, 4);
+    CUgraphExec exec = capture_end(a);
+    cr_assert_eq(capture_state(b), NONE);
+    unsigned value = 0;
+    for (unsigned i = 0; i < 20; i++) {
+        if (w.simulated)
+            cu.seed(i);
+        value = (value + 2) * 5 + 1;
+        OK(cu.GraphLaunch(exec, i % 2 ? a : b));
+        OK(cu.CtxSynchronize());
+        cr_assert_eq(client_word(w.p), value);
+    }
+    cr_assert_eq(client_word(w.p + 8), 7);
+    OK(cu.GraphExecDestroy(exec));
+    OK(cu.EventDestroy(fork));
+    OK(cu.EventDestroy(join));
+    OK(cu.StreamDestroy(a));
+    OK(cu.StreamDestroy(b));
+    capture_finish();
+}
+
+Test(simcuda_captured, branches_are_joined_and_captures_are_not_mixed) {
+    capture_start();
+    CUgraph graph;
+    CUstream a = client_stream(CU_STREAM_NON_BLOCKING), b = client_stream(CU_STREAM_NON_BLOCKING);
+    CUevent in_a = capture_event(), in_b = capture_event();
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    OK(cu.EventRecord(in_a, a));
+    OK(cu.StreamWaitEvent(b, in_a, 0));
+    OK(capture_launch(w.add, 1, b)); /* nothing of a comes after it */
+    capture_end_broken(a, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+    cr_assert_eq(capture_state(b), NONE);
+
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    OK(cu.EventRecord(in_a, a));
+    OK(cu.StreamWaitEvent(b, in_a, 0));
+    GIVES(cu.StreamEndCapture(b, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+    cu.StreamEndCapture(a, &graph);
+    cr_assert(capture_state(a) == NONE && capture_state(b) == NONE);
+
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    OK(cu.StreamBeginCapture(b, GLOBAL));
+    OK(capture_launch(w.add, 1, a));
+    OK(capture_launch(w.add, 1, b));
+    OK(cu.EventRecord(in_b, b));
+    GIVES(cu.StreamWaitEvent(a, in_b, 0), CUDA_ERROR_STREAM_CAPTURE_MERGE);
+    cr_assert_eq(capture_state(a), INVALIDATED);
+    capture_end_broken(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    cu.StreamEndCapture(b, &graph);
+    cr_assert_eq(client_word(w.p), 0, "something ran");
+    OK(cu.EventDestroy(in_a));
+    OK(cu.EventDestroy(in_b));
+    OK(cu.StreamDestroy(a));
+    OK(cu.StreamDestroy(b));
+    capture_finish();
+}
+
+/* ---- of the simulated driver ---- */
+
+Test(simcuda_captured, simulated_captured_kernels_can_be_changed) {
+    capture_start_simulated();
+    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
+    CUgraph graph;
+    CUgraphNode nodes[2];
+    CUgraphExec exec;
+    size_t count = 2;
+    unsigned nine = 9;
+    void *params[] = {&w.p, &nine};
+    CUDA_KERNEL_NODE_PARAMS changed = {w.add, 1, 1, 1, 1, 1, 1, 0, params, NULL, NULL, NULL};
+    OK(cu.StreamBeginCapture(stream, RELAXED));
+    OK(capture_launch(w.add, 2, stream));
+    OK(cu.MemsetD32Async(w.p + 4, 7, 1, stream));
+    OK(cu.StreamEndCapture(stream, &graph));
+    OK(cu.GraphGetNodes(graph, nodes, &count));
+    OK(cu.GraphInstantiate(&exec, graph, 0));
+    OK(cu.GraphExecKernelNodeSetParams(exec, nodes[0], &changed));
+    GIVES(cu.GraphExecKernelNodeSetParams(exec, nodes[1], &changed), CUDA_ERROR_INVALID_VALUE);
+    OK(cu.GraphDestroy(graph));
+    OK(cu.GraphLaunch(exec, stream));
+    OK(cu.GraphExecDestroy(exec)); /* what is queued has its own */
+    cr_assert_eq(client_word(w.p), 9);
+    cr_assert_eq(client_word(w.p + 4), 7);
+    OK(cu.StreamDestroy(stream));
+    capture_finish();
+}
+
+Test(simcuda_captured, simulated_captures_end_with_their_context) {
+    capture_start_simulated();
+    CUcontext own, context;
+    CUstream stream;
+    CUevent e = capture_event();
+    OK(cu.CtxCreate(&own, 0, 0));
+    stream = client_stream(CU_STREAM_DEFAULT);
+    OK(cu.StreamBeginCapture(stream, GLOBAL));
+    OK(cu.MemsetD32Async(w.p, 1, 1, stream));
+    OK(cu.CtxPushCurrent(w.context));
+    cr_assert_eq(capture_state(LEGACY), NONE, "another context");
+    GIVES(cu.EventQuery(e), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    int mode = capture_set_mode(RELAXED);
+    OK(cu.CtxSynchronize());
+    OK(cu.CtxPopCurrent(&context));
+    OK(cu.CtxDestroy(own));
+    FAULTS(1, "stream");
+    capture_set_mode(mode);
+    OK(cu.EventQuery(e));
+    cr_assert_eq(client_word(w.p), 0);
+}
+
+Test(simcuda_captured, simulated_streams_are_not_destroyed_while_they_capture) {
+    capture_start_simulated();
+    CUdeviceptr memory;
+    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
+    OK(cu.StreamBeginCapture(stream, RELAXED));
+    GIVES(cu.MemAllocAsync(&memory, 4, stream), CUDA_ERROR_NOT_SUPPORTED);
+    GIVES(cu.MemFreeAsync(w.p, stream), CUDA_ERROR_NOT_SUPPORTED);
+    cr_assert_eq(capture_state(stream), ACTIVE);
+    GIVES(cu.StreamDestroy(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    FAULTS(1, "while it captures");
+    capture_end_broken(stream, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
