@@ -1,7 +1,8 @@
 /* graph.c: graphs of kernels and of captured work.  Layer: tests.
  *
- * A launch queues the nodes one after another, in an order that their edges allow and the seed
- * decides. Work that was captured is kept in its graph and run as often as that is launched. */
+ * An executable graph is run as one piece of work: its nodes one after another, in an order that
+ * their edges allow and the seed decides. Work that was captured is kept and run at every launch; a
+ * host function that was, holds up the whole device. */
 #include "state.h"
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,13 @@ typedef struct sim_exec {
     sim_point last; /* its launches run one after another */
 } sim_exec;
 
+typedef struct running {
+    sim_work work;
+    const sim_graph *graph;
+    size_t count;
+    step *steps;
+} running;
+
 /* ---- steps ---- */
 
 static void drop_captured(captured *c) {
@@ -63,33 +71,29 @@ static void finish_step(step *s) {
     *s = (step) {0};
 }
 
-/** One run of captured work. */
-typedef struct replay {
-    sim_work work;
-    captured *captured;
-} replay;
-
-static CUresult run_replay(sim_work *w) {
-    sim_work *original = ((replay *) w)->captured->work;
-    return original->run ? original->run(original) : CUDA_SUCCESS;
+static CUresult run_step(const step *s) {
+    if (!s->work)
+        return sim_call_run(&s->call);
+    sim_work *w = s->work->work;
+    if (w->function) {
+        sim_set_calling(true);
+        w->function(w->argument);
+        sim_set_calling(false);
+    }
+    return w->run ? w->run(w) : CUDA_SUCCESS;
 }
 
-static void end_replay(sim_work *w) {
-    drop_captured(((replay *) w)->captured);
+static step *copy_steps(const step *from, size_t count) {
+    step *to = sim_new((count + 1) * sizeof *to);
+    for (size_t i = 0; i < count; i++)
+        to[i] = copy_step(&from[i]);
+    return to;
 }
 
-/** What a launch queues for a step. */
-static sim_work *step_work(const step *s) {
-    step mine = copy_step(s);
-    if (!mine.work)
-        return sim_launch_create("cuGraphLaunch", mine.call);
-    const sim_work *original = mine.work->work;
-    replay *r = sim_work_create(sizeof *r, original->what, run_replay);
-    r->work.end = end_replay;
-    r->work.function = original->function;
-    r->work.argument = original->argument;
-    r->captured = mine.work;
-    return &r->work;
+static void finish_steps(step *steps, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        finish_step(&steps[i]);
+    free(steps);
 }
 
 /* ---- graphs ---- */
@@ -263,34 +267,51 @@ CUresult sim_cuGraphExecDestroy(CUgraphExec exec) {
     sim_exec *e = sim_object_find(exec, SIM_EXEC);
     if (!e)
         return CUDA_ERROR_INVALID_HANDLE;
-    for (size_t i = 0; i < e->count; i++)
-        finish_step(&e->steps[i]);
-    free(e->steps);
+    finish_steps(e->steps, e->count);
     e->steps = NULL;
     sim_object_end(e);
     return CUDA_SUCCESS;
 }
 
-/* ---- launches ---- */
+/* ---- running ---- */
 
-/** May node `i` be queued, after those in `queued`? */
-static bool is_ready(const sim_graph *g, size_t i, const bool *queued) {
+/** May node `i` run, after those in `ran`? */
+static bool is_ready(const sim_graph *g, size_t i, const bool *ran) {
     const sim_nodes *before = &g->nodes[i]->before;
     for (size_t j = 0; j < before->count; j++)
-        if (!queued[before->items[j]])
+        if (!ran[before->items[j]])
             return false;
-    return !queued[i];
+    return !ran[i];
 }
 
-static size_t choose(const sim_exec *e, const bool *queued) {
-    size_t chosen = e->count;
+static size_t choose(const running *r, const bool *ran) {
+    size_t chosen = r->count;
     uint64_t ready = 0;
-    for (size_t i = 0; i < e->count; i++)
-        if (is_ready(e->graph, i, queued) && (ready++ == 0 || sim_random() % ready == 1))
+    for (size_t i = 0; i < r->count; i++)
+        if (is_ready(r->graph, i, ran) && (ready++ == 0 || sim_random() % ready == 1))
             chosen = i;
     return chosen;
 }
 
+static CUresult run(sim_work *w) {
+    const running *r = (const running *) w;
+    CUresult result = CUDA_SUCCESS;
+    bool *ran = sim_new(r->count + 1);
+    for (size_t n = 0; n < r->count && result == CUDA_SUCCESS; n++) {
+        size_t i = choose(r, ran);
+        ran[i] = true;
+        result = run_step(&r->steps[i]);
+    }
+    free(ran);
+    return result;
+}
+
+static void end(sim_work *w) {
+    running *r = (running *) w;
+    finish_steps(r->steps, r->count);
+}
+
+/** Are the modules of all kernels still loaded? */
 static bool is_launchable(const sim_exec *e) {
     for (size_t i = 0; i < e->count; i++)
         if (!is_loaded(&e->steps[i])) {
@@ -307,18 +328,14 @@ CUresult sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     sim_exec *e = sim_object_here(exec, SIM_EXEC);
     if (!s || !e || !is_launchable(e))
         return CUDA_ERROR_INVALID_HANDLE;
-    sim_point end = e->last;
-    bool *queued = sim_new(e->count + 1);
-    for (size_t n = 0; n < e->count; n++) {
-        size_t i = choose(e, queued);
-        sim_work *w = step_work(&e->steps[i]);
-        if (n == 0)
-            sim_work_after(w, e->last);
-        queued[i] = true;
-        end = sim_submit(w, s);
-    }
+    running *r = sim_work_create(sizeof *r, "cuGraphLaunch", run);
+    r->work.end = end;
+    r->graph = e->graph;
+    r->count = e->count;
+    r->steps = copy_steps(e->steps, e->count);
+    sim_work_after(&r->work, e->last);
+    sim_point last = sim_submit(&r->work, s);
     if (!s->capture)
-        e->last = end;
-    free(queued);
+        e->last = last;
     return CUDA_SUCCESS;
 }

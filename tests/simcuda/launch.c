@@ -139,13 +139,6 @@ static void end(sim_work *w) {
     sim_call_finish(&((running *) w)->call);
 }
 
-sim_work *sim_launch_create(const char *what, sim_call call) {
-    running *w = sim_work_create(sizeof *w, what, run);
-    w->work.end = end;
-    w->call = call;
-    return &w->work;
-}
-
 bool sim_launch_take(sim_work *w, sim_call *out) {
     if (w->run != run)
         return false;
@@ -175,6 +168,9 @@ CUresult sim_cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_
     CUresult result = sim_call_init(&p, &call);
     if (result != CUDA_SUCCESS)
         return result;
-    sim_submit(sim_launch_create("cuLaunchKernel", call), s);
+    running *w = sim_work_create(sizeof *w, "cuLaunchKernel", run);
+    w->work.end = end;
+    w->call = call;
+    sim_submit(&w->work, s);
     return CUDA_SUCCESS;
 }

@@ -274,9 +274,7 @@ void sim_call_copy(const sim_call *from, sim_call *to);
 void sim_call_finish(sim_call *c);
 /** Run it, on the worker. */
 CUresult sim_call_run(const sim_call *c);
-/** Work that runs it, under the name `what`; owns it from here on. */
-sim_work *sim_launch_create(const char *what, sim_call call);
-/** If `w`, which is in no queue, is such work: what it would run; `w` is no more. */
+/** If `w`, which is in no queue, launches a kernel: what it would run; `w` is no more. */
 bool sim_launch_take(sim_work *w, sim_call *out);
 
 /* ---- entry points ---- */
