@@ -10,8 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MIN_ROUNDS = 7 };
-
 static double clock_ns(clockid_t clock) {
     struct timespec t;
     clock_gettime(clock, &t);
@@ -20,6 +18,10 @@ static double clock_ns(clockid_t clock) {
 
 double bench_now(void) {
     return clock_ns(CLOCK_MONOTONIC);
+}
+
+double bench_thread_time(void) {
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double bench_per_call(void (*body)(void *context), void *context, double fill_ns) {
@@ -64,6 +66,18 @@ double bench_resident(void) {
     return (double) pages * (double) sysconf(_SC_PAGESIZE);
 }
 
+bool bench_find_line(const char *path, const char *key, char from, char *text, size_t size) {
+    char line[4096], *found = NULL;
+    FILE *file = fopen(path, "r");
+    while (file && !found && fgets(line, sizeof line, file))
+        found = strstr(line, key) ? strchr(line, from) : NULL;
+    if (file)
+        fclose(file);
+    snprintf(text, size, "%s", found ? found : "unknown");
+    text[strcspn(text, "\n")] = '\0';
+    return found != NULL;
+}
+
 bench_row bench_row_make(bench_unit unit, bench_goal goal, const char *format, ...) {
     bench_row row = {.unit = unit, .goal = goal};
     va_list arguments;
@@ -84,7 +98,8 @@ bench_row bench_row_rate(double bytes, double goal, const char *format, ...) {
 
 void bench_row_add(bench_row *row, const char *who, double (*sample)(void *), void *context) {
     if (row->count < BENCH_ENTRIES)
-        row->entries[row->count++] = (bench_entry) {who, sample, context};
+        row->entries[row->count++] =
+            (bench_entry) {.who = who, .sample = sample, .context = context};
 }
 
 static int compare_doubles(const void *a, const void *b) {
@@ -158,7 +173,7 @@ void bench_measure(bench *b, const bench_row *row) {
     if (most > 1)
         warm_up(row, results, bench_budget(b) * 1e8);
     double end = bench_now() + bench_budget(b) * 1e9;
-    while (rounds < most && (rounds < MIN_ROUNDS || bench_now() < end))
+    while (rounds < most && (rounds < bench_rounds(b) || bench_now() < end))
         take_round(row, results, rounds++, bench_budget(b) * 5e9);
     summarise(results, row->count, rounds);
     bench_report_row(b, row, results, rounds);

@@ -9,9 +9,17 @@
 #define BENCH_H
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
-/* BENCH_RATE: 10^9 bytes per second; samples are times, as for the others. */
-typedef enum bench_unit { BENCH_NS, BENCH_US, BENCH_MS, BENCH_BYTES, BENCH_RATE } bench_unit;
+/* BENCH_RATE: 10^9 bytes per second; BENCH_FREQUENCY: 1/s. Samples are times, as for the others. */
+typedef enum bench_unit {
+    BENCH_NS,
+    BENCH_US,
+    BENCH_MS,
+    BENCH_BYTES,
+    BENCH_RATE,
+    BENCH_FREQUENCY
+} bench_unit;
 
 /* One way to do the work of a row. */
 typedef struct bench_entry {
@@ -19,6 +27,9 @@ typedef struct bench_entry {
     /* One sample, in nanoseconds or bytes; negative if it failed. NULL: not installed. */
     double (*sample)(void *context);
     void *context;
+    /* NULL, or prints what else is known, after all samples: further members of the entry's object
+     * in the JSON file, each with a comma in front. */
+    void (*describe)(void *context, FILE *json);
 } bench_entry;
 
 /* `factor` times the figure of the entry `of` ("best": of the best other entry; NULL: times one
@@ -28,13 +39,14 @@ typedef struct bench_goal {
     const char *of;
 } bench_goal;
 
-enum { BENCH_ENTRIES = 6 };
+enum { BENCH_ENTRIES = 10 };
 
 typedef struct bench_row {
     char name[64];
     bench_unit unit;
-    bench_goal goal; /* factor 0: none */
-    double bytes;    /* BENCH_RATE: what one sample's time moves */
+    bench_goal goal;  /* factor 0: none */
+    double bytes;     /* BENCH_RATE: what one sample's time moves */
+    char members[96]; /* further members of its object in the JSON file, each with a comma behind */
     size_t count;
     bench_entry entries[BENCH_ENTRIES];
 } bench_row;
@@ -42,16 +54,20 @@ typedef struct bench_row {
 typedef struct bench bench;
 
 /* Start the report of benchmark `name`, with the columns `who` (ended by NULL). Understands
- * --json FILE, --budget SECONDS (per row) and --only TEXT (rows whose name contains it). NULL,
- * after a message, for wrong arguments. */
+ * --json FILE, --budget SECONDS (per row), --only TEXT (rows whose name contains it), --long and
+ * --quick. The file is written anew after each row: what ends early leaves what it has. NULL, after
+ * a message, for wrong arguments. */
 bench *bench_create(const char *name, const char *const *who, int argc, char **argv);
+/* How much is wanted: 0 as usual; 1 (--long) also what takes minutes and tells little; -1 (--quick)
+ * next to nothing, to try the program itself. */
+int bench_effort(const bench *b);
 /* Would bench_measure() take a row of this name? Lets a program skip costly preparation. */
 bool bench_wants(const bench *b, const char *row);
 /* Sample the entries of a row in turn and print its line. */
 void bench_measure(bench *b, const bench_row *row);
 /* Print a remark below the table, and keep it in the JSON file. */
 void bench_note(bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Write the JSON file and free b. Returns the exit status of the program. */
+/* Free b. Returns the exit status of the program: not 0 if the JSON file could not be written. */
 int bench_destroy(bench *b);
 
 /* A row without entries, its name printed from `format`. */
@@ -64,6 +80,8 @@ void bench_row_add(bench_row *row, const char *who, double (*sample)(void *), vo
 
 /* Seconds that the rows from here on may take, unless --budget says so for all of them. */
 void bench_set_budget(bench *b, double seconds);
+/* Rounds that the rows from here on take at least, also where they last longer than that. */
+void bench_set_rounds(bench *b, size_t rounds);
 
 /* Nanoseconds of a clock that never goes back. */
 double bench_now(void);
@@ -75,5 +93,10 @@ double bench_per_call(void (*body)(void *context), void *context, double fill_ns
 void bench_settle(void);
 /* Resident memory of the process in bytes. */
 double bench_resident(void);
+/* Processor time of the calling thread in nanoseconds. */
+double bench_thread_time(void);
+/* Copy the first line of file `path` that contains `key`, from its first `from` on, to `text`.
+ * False, and "unknown", if there is none. */
+bool bench_find_line(const char *path, const char *key, char from, char *text, size_t size);
 
 #endif

@@ -3,7 +3,8 @@
  *
  * Times are those of a clock of the CPU around several evaluations and one wait at their end, for
  * everybody: some milliseconds a sample. BENCH_LARGEST is the binary logarithm of the largest
- * arrays (32), for devices that are slow or small. */
+ * arrays (32), for devices that are slow or small. --long adds what reaches the same rates: sums
+ * and chains of all types and sizes. */
 #include "bench.h"
 #include "cuda_costs.h"
 #include "cuda_device.h"
@@ -96,6 +97,12 @@ static void measure_axpy(session *s) {
             1u << CUDA_DRJIT | 1u << CUDA_TORCH | 1u << CUDA_CUPY, "gather", 760);
 }
 
+/* Is a row of sums and chains among those that are always measured? f32 that fits into a few GB,
+ * and the other types where memory binds them. */
+static bool is_usual(int type, int size) {
+    return type == F32 ? size <= AT_2_28 : size == AT_2_24;
+}
+
 /* Kernels of several inputs or many operations: with the peers that fuse them for f32 of 2^24,
  * alone for everything else. */
 static void measure_kinds(session *s, cuda_kind kind, const char *name, const size_t *counts,
@@ -104,6 +111,8 @@ static void measure_kinds(session *s, cuda_kind kind, const char *name, const si
         for (int t = 0; t < TYPES; ++t)
             for (int k = 0; k < SIZES; ++k) {
                 char label[32];
+                if (bench_effort(s->bench) <= 0 && !is_usual(t, k))
+                    continue;
                 unsigned who = t == F32 && k == AT_2_24 ? 1u << CUDA_DRJIT | 1u << CUDA_CUPY : 0;
                 snprintf(label, sizeof label, "%s%zu", name, counts[i]);
                 measure(

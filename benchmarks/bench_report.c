@@ -9,14 +9,16 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-enum { MAX_COLUMNS = 8, CELL = 15, NAME = 44 };
+enum { MAX_COLUMNS = 10, CELL = 15, NAME = 44, LEAST_ROUNDS = 7 };
 
 struct bench {
     const char *name, *json_path, *only;
     const char *columns[MAX_COLUMNS];
     size_t column_count, rows, notes;
-    double budget, load; /* load: of the whole machine, at the start */
-    bool budget_given;
+    double budget, load;       /* load: of the whole machine, at the start */
+    bool budget_given, failed; /* failed: the file could not be written */
+    size_t least_rounds;
+    int effort;
     char *row_text,
         *note_text; /* JSON of the rows and notes so far, written through the two files */
     size_t row_size, note_size;
@@ -27,24 +29,34 @@ struct bench {
 static const struct {
     const char *name;
     double size;
-} units[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"bytes", 1}, {"GB/s", 1}};
+} units[] = {{"ns", 1}, {"µs", 1e3}, {"ms", 1e6}, {"bytes", 1}, {"GB/s", 1}, {"1/s", 1}};
+
+static bool is_rate(const bench_row *row) {
+    return row->unit == BENCH_RATE || row->unit == BENCH_FREQUENCY;
+}
 
 /* A sample in the unit of its row. */
 static double figure_of(const bench_row *row, double sample) {
-    return row->unit == BENCH_RATE ? row->bytes / sample : sample / units[row->unit].size;
+    return row->unit == BENCH_RATE        ? row->bytes / sample
+           : row->unit == BENCH_FREQUENCY ? 1e9 / sample
+                                          : sample / units[row->unit].size;
 }
 
 static bool parse_arguments(bench *b, int argc, char **argv) {
-    for (int i = 1; i < argc; i += 2) {
+    for (int i = 1; i < argc; ++i) {
         const char *value = i + 1 < argc ? argv[i + 1] : NULL;
-        if (value && !strcmp(argv[i], "--json"))
-            b->json_path = value;
+        if (!strcmp(argv[i], "--long") || !strcmp(argv[i], "--quick"))
+            b->effort = !strcmp(argv[i], "--long") ? 1 : -1;
+        else if (value && !strcmp(argv[i], "--json"))
+            b->json_path = value, ++i;
         else if (value && !strcmp(argv[i], "--only"))
-            b->only = value;
+            b->only = value, ++i;
         else if (value && !strcmp(argv[i], "--budget"))
-            b->budget_given = true, b->budget = strtod(value, NULL);
+            b->budget_given = true, b->budget = strtod(value, NULL), ++i;
         else {
-            fprintf(stderr, "usage: %s [--json FILE] [--budget SECONDS] [--only TEXT]\n", argv[0]);
+            fprintf(stderr,
+                    "usage: %s [--json FILE] [--budget SECONDS] [--only TEXT] [--long | --quick]\n",
+                    argv[0]);
             return false;
         }
     }
@@ -64,6 +76,7 @@ bench *bench_create(const char *name, const char *const *who, int argc, char **a
         return NULL;
     b->name = name;
     b->budget = 2;
+    b->least_rounds = LEAST_ROUNDS;
     if (getloadavg(&b->load, 1) == 1 && b->load > 0.5)
         fprintf(stderr, "The machine is busy (load %.1f): rows with two threads will suffer.\n",
                 b->load);
@@ -91,19 +104,20 @@ double bench_budget(const bench *b) {
     return b->budget;
 }
 
-bool bench_wants(const bench *b, const char *row) {
-    return !b->only || strstr(row, b->only);
+void bench_set_rounds(bench *b, size_t rounds) {
+    b->least_rounds = rounds;
 }
 
-void bench_note(bench *b, const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(b->note_file, "%s\n    \"%s\"", b->notes++ ? "," : "", text);
-    size_t used = strlen(b->notes_plain);
-    snprintf(b->notes_plain + used, sizeof b->notes_plain - used, "%s\n", text);
+size_t bench_rounds(const bench *b) {
+    return b->least_rounds;
+}
+
+int bench_effort(const bench *b) {
+    return b->effort;
+}
+
+bool bench_wants(const bench *b, const char *row) {
+    return !b->only || strstr(row, b->only);
 }
 
 static bool usable(const bench_result *r) {
@@ -158,7 +172,7 @@ static void print_goal(const bench_row *row, const bench_result *results, size_t
     size_t copy = find_entry(row, "memcpy");
     bool judged = usable(&results[0]) && (!goal->of || other < row->count);
     if (goal->factor > 0) {
-        bool rate = row->unit == BENCH_RATE && !goal->of;
+        bool rate = is_rate(row) && !goal->of;
         double reached = !judged    ? 0
                          : goal->of ? results[other].ratio.median
                                     : figure_of(row, results[0].time.lower);
@@ -197,7 +211,7 @@ static void write_quantiles(FILE *out, const char *name, const bench_quantiles *
 
 /* Quantiles of times in the row's unit. The least rate is that of the greatest time. */
 static bench_quantiles figures_of(const bench_row *row, const bench_quantiles *q) {
-    bool rate = row->unit == BENCH_RATE;
+    bool rate = is_rate(row);
     return (bench_quantiles) {.least = figure_of(row, rate ? q->greatest : q->least),
                               .lower = figure_of(row, rate ? q->upper : q->lower),
                               .median = figure_of(row, q->median),
@@ -216,22 +230,10 @@ static void write_entry(FILE *out, const bench_row *row, const bench_result *r, 
         write_quantiles(out, "figure", &figures);
         fprintf(out, ", ");
         write_quantiles(out, "ratio", &r->ratio);
+        if (row->entries[k].describe)
+            row->entries[k].describe(row->entries[k].context, out);
         fprintf(out, "}");
     }
-}
-
-void bench_report_row(bench *b, const bench_row *row, const bench_result *results, size_t rounds) {
-    print_line(b, row, results);
-    FILE *out = b->row_file;
-    fprintf(out, "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"rounds\": %zu, ",
-            b->rows++ ? "," : "", row->name, units[row->unit].name, rounds);
-    if (row->goal.factor > 0)
-        fprintf(out, "\"goal\": {\"factor\": %g, \"of\": \"%s\"}, ", row->goal.factor,
-                row->goal.of ? row->goal.of : "unit");
-    fprintf(out, "\"entries\": [");
-    for (size_t k = 0; k < row->count; ++k)
-        write_entry(out, row, &results[k], k);
-    fprintf(out, "]}");
 }
 
 /* Print as JSON the text that follows ':' in the first line of `path` that contains `key`. */
@@ -263,8 +265,8 @@ static void write_machine(FILE *out, const bench *b) {
             revision ? revision : "unknown", b->load);
 }
 
-static bool write_json(const bench *b) {
-    FILE *out = fopen(b->json_path, "w");
+static bool write_json(const bench *b, const char *path) {
+    FILE *out = fopen(path, "w");
     if (!out)
         return false;
     fprintf(out, "{\n  \"benchmark\": \"%s\",\n", b->name);
@@ -278,15 +280,54 @@ static bool write_json(const bench *b) {
     return fclose(out) == 0;
 }
 
+/* What there is so far, in place of the former file: there is a whole one at any time. */
+static void save(bench *b) {
+    char part[4096];
+    fflush(b->row_file);
+    fflush(b->note_file);
+    if (!b->json_path || b->failed)
+        return;
+    snprintf(part, sizeof part, "%s.part", b->json_path);
+    b->failed = !write_json(b, part) || rename(part, b->json_path) != 0;
+    if (b->failed)
+        fprintf(stderr, "%s: cannot be written\n", b->json_path);
+}
+
+void bench_report_row(bench *b, const bench_row *row, const bench_result *results, size_t rounds) {
+    print_line(b, row, results);
+    FILE *out = b->row_file;
+    fprintf(out, "%s\n    {\"name\": \"%s\", \"unit\": \"%s\", \"rounds\": %zu, %s",
+            b->rows++ ? "," : "", row->name, units[row->unit].name, rounds, row->members);
+    if (row->goal.factor > 0)
+        fprintf(out, "\"goal\": {\"factor\": %g, \"of\": \"%s\"}, ", row->goal.factor,
+                row->goal.of ? row->goal.of : "unit");
+    fprintf(out, "\"entries\": [");
+    for (size_t k = 0; k < row->count; ++k)
+        write_entry(out, row, &results[k], k);
+    fprintf(out, "]}");
+    save(b);
+}
+
+void bench_note(bench *b, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    fprintf(b->note_file, "%s\n    \"%s\"", b->notes++ ? "," : "", text);
+    size_t used = strlen(b->notes_plain);
+    snprintf(b->notes_plain + used, sizeof b->notes_plain - used, "%s\n", text);
+    save(b);
+}
+
 int bench_destroy(bench *b) {
+    printf("\n%s", b->notes_plain);
+    save(b);
+    int status = b->failed;
     fclose(b->row_file);
     fclose(b->note_file);
-    printf("\n%s", b->notes_plain);
-    bool written = !b->json_path || write_json(b);
-    if (!written)
-        fprintf(stderr, "%s: cannot be written\n", b->json_path);
     free(b->row_text);
     free(b->note_text);
     free(b);
-    return written ? 0 : 1;
+    return status;
 }

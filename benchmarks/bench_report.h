@@ -19,6 +19,8 @@ typedef struct bench_result {
 
 /* Seconds that a row may take. */
 double bench_budget(const bench *b);
+/* Rounds that it takes at least. */
+size_t bench_rounds(const bench *b);
 /* Print the line of a row and keep its JSON text. */
 void bench_report_row(bench *b, const bench_row *row, const bench_result *results, size_t rounds);
 

@@ -2,6 +2,7 @@
  * Layer: benchmarks. May include: <jit/jit.h>. */
 #include "cuda_costs.h"
 #include "bench_child.h"
+#include "bench_report.h"
 #include "cuda_work.h"
 
 #include <stdio.h>
@@ -157,7 +158,11 @@ static void measure_first(bench *b, python_peer *const *peers, size_t operations
     bench_row_add(&row, "jitc", disk ? sample_disk : sample_cold, &c);
     if (!disk)
         cuda_peers_add(&row, peers, 1u << CUDA_DRJIT | 1u << CUDA_CUPY, "cold", operations, works);
+    size_t rounds = bench_rounds(b);
+    if (operations > 1000 && bench_effort(b) <= 0)
+        bench_set_rounds(b, 3); /* seconds each, for all */
     bench_measure(b, &row);
+    bench_set_rounds(b, rounds);
     cuda_work_release(&c.work);
 }
 
