@@ -2,8 +2,7 @@
  * Layer: benchmarks. May include: nothing of the library. */
 #ifndef BENCH_CUDA_DEVICE_H
 #define BENCH_CUDA_DEVICE_H
-#include <stdbool.h>
-#include <stddef.h>
+#include "cuda_driver.h"
 
 typedef struct cuda_device cuda_device;
 
@@ -18,6 +17,10 @@ typedef struct cuda_copy {
  * there is none. */
 cuda_device *cuda_device_open(void);
 void cuda_device_close(cuda_device *d);
+/* Its driver, primary context and CUdevice; they live as long as d. */
+const cuda_driver *cuda_device_driver(const cuda_device *d);
+void *cuda_device_context(const cuda_device *d);
+int cuda_device_number(const cuda_device *d);
 /* GPU, driver and NVRTC (which this process has loaded by now) in one line. */
 void cuda_device_describe(const cuda_device *d, char *text, size_t size);
 /* Bytes that are free on the device. */
