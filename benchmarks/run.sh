@@ -1,7 +1,8 @@
 #!/bin/sh
 # Measures this library beside its peers, and writes build/release/benchmarks/<name>.json.
-#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|cuda [--budget SECONDS] [--only TEXT]
-# all: those of the CPU. Peers are optional: sh benchmarks/peers/setup.sh installs them; BENCH_PYTHON
+#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|cuda|sync_modes [--budget SECONDS]
+#                        [--only TEXT] [--long]
+# all: those of the CPU. sync_modes also writes its report and plots, into the folder results beside. Peers are optional: sh benchmarks/peers/setup.sh installs them; BENCH_PYTHON
 # names another Python that has them, as machines with a GPU do. Run nothing else meanwhile.
 set -eu
 cd "$(dirname "$0")/.."
@@ -26,4 +27,7 @@ export BENCH_REVISION
 
 for name in $names; do
   $build/benchmarks/bench_"$name" --json $build/benchmarks/"$name".json "$@"
+  if [ "$name" = sync_modes ]; then
+    python3 benchmarks/sync_modes/report.py $build/benchmarks/sync_modes.json $build/benchmarks/results
+  fi
 done

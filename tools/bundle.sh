@@ -63,7 +63,7 @@ quietly configure
 quietly cmake --build "$build"
 quietly cmake --build "$build" --target benchmarks
 rm -rf "$out" "$out.tar.xz"
-mkdir -p "$out/bin" "$out/lib" "$out/peers" "$out/data"
+mkdir -p "$out/bin" "$out/lib" "$out/peers" "$out/data" "$out/reports/sync_modes"
 find "$build/tests" "$build/benchmarks" "$build/examples" -maxdepth 1 -type f -perm -u+x \
     ! -name '*.so*' -exec cp {} "$out/bin/" \;
 copy_libraries
@@ -72,6 +72,8 @@ ctest --test-dir "$build" --show-only=json-v1 | python3 tools/bundle_tests.py "$
     >"$out/tests"
 cp tools/bundle_run.sh "$out/run.sh"
 cp benchmarks/peers/*.py "$out/peers/"
+cp benchmarks/svg_plot.py "$out/reports/"
+cp benchmarks/sync_modes/report.py "$out/reports/sync_modes/"
 git describe --always --dirty >"$out/revision" 2>/dev/null || echo unknown >"$out/revision"
 [ ! -s "$picture" ] || cp "$picture" "$out/data/"
 [ ! "$site" ] || cp -R "$site" "$out/site"

@@ -2,7 +2,8 @@
 # Runs what tools/bundle.sh has packed. One line a test, a summary, logs in the folder logs/; not 0 if
 # a test failed.
 # usage: sh run.sh [llvm|cuda|sim|all] [test...]   tests on the CPU, the GPU, the simulated GPU
-#        sh run.sh bench [name [option...]]        a benchmark (cuda)
+#        sh run.sh bench [name [option...]]        a benchmark (cuda, sync_modes); the latter's report
+#                                                  and plots: logs/results
 #        sh run.sh demo                            the examples, on all devices that are there
 #        sh run.sh math [option...]                errors of the math functions on the GPU, as a table
 #        sh run.sh sanitize [memcheck|racecheck|initcheck] [test...]   under compute-sanitizer
@@ -173,8 +174,13 @@ bench() { # name option...
     scratch=$(mktemp -d) # neither home nor cache of another run
     trap 'rm -rf "$scratch"' EXIT
     [ ! -d site ] || export PYTHONPATH="$home/site${PYTHONPATH:+:$PYTHONPATH}"
+    status=0
     HOME=$scratch BENCH_PYTHON=${BENCH_PYTHON:-python3} JITC_CACHE_DIR=$scratch/jitc BENCH_SOURCE=$home BENCH_REVISION=$(cat revision) \
-        "bin/bench_$name" --json "logs/bench_$name.json" "$@"
+        "bin/bench_$name" --json "logs/bench_$name.json" "$@" || status=$?
+    if [ -e "reports/$name/report.py" ]; then # also of what came before a failure
+        python3 "reports/$name/report.py" "logs/bench_$name.json" logs/results || status=1
+    fi
+    return "$status"
 }
 
 demo() {

@@ -2,7 +2,8 @@
 
 One test a line, its fields separated by tabs: name, backend (llvm, cuda or none), seconds, further
 variables of the environment (or -), program, arguments. Only programs of the build are taken: what
-reads the sources or compiles stays at home. Libraries of the build are @lib/NAME.
+reads the sources or compiles stays at home. Libraries of the build are @lib/NAME; files that a test
+writes there go to the folder logs.
 """
 import json
 import pathlib
@@ -26,8 +27,9 @@ def line_of(test, build):
             value = "@lib/" + pathlib.Path(value).name
         if name not in OWN and str(build) not in value:
             further.append(f"{name}={value}")
+    arguments = [f"logs/{pathlib.Path(a).name}" if build in pathlib.Path(a).parents else a for a in command[1:]]
     seconds = str(int(properties.get("TIMEOUT", 300)))
-    return "\t".join([test["name"], backend, seconds, " ".join(further) or "-", program.name, *command[1:]])
+    return "\t".join([test["name"], backend, seconds, " ".join(further) or "-", program.name, *arguments])
 
 
 def main():
