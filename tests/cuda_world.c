@@ -22,6 +22,7 @@ cuda_world cuda_world_find(void) {
     find(&w.fail, "simcuda_fail");
     find(&w.calls, "simcuda_calls");
     find(&w.faults, "simcuda_faults");
+    find(&w.races, "simcuda_races");
     find(&w.fault_text, "simcuda_fault_text");
     find(&w.alive, "simcuda_alive");
     find(&w.seed, "simcuda_seed");

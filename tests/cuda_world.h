@@ -18,6 +18,7 @@ typedef struct cuda_world {
     void (*fail)(const char *name, int n, int result);
     uint64_t (*calls)(const char *name);
     unsigned (*faults)(void);
+    unsigned (*races)(void);
     const char *(*fault_text)(void);
     unsigned (*alive)(const char *kind);
     void (*seed)(uint64_t seed);
