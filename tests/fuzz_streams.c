@@ -175,6 +175,8 @@ static consumer *my_consumer(actor *a) {
         a->consumer_device = a->device;
         if (!consumer_can(a->place, a->device))
             a->place = CONSUMER_HERE;
+        if (a->place != CONSUMER_HERE) /* we could not wait for a default stream of that context */
+            a->kind = chance(a, 50) ? CONSUMER_BLOCKING : CONSUMER_NON_BLOCKING;
         a->consumer = consumer_create(a->kind, a->place, a->device, LARGEST, false);
     }
     return a->consumer_device == a->device ? a->consumer : NULL;
@@ -194,7 +196,6 @@ static void let_it_wait(actor *a) {
     fuzz_must_be_ok(jit_cuda_sync_stream(good_token(a, sync_orders_reader)),
                     "jit_cuda_sync_stream");
 }
-/* Not every token that orders a reader orders us behind a writer, but its handle does. */
 static void wait_for_it(actor *a) {
     fuzz_must_be_ok(jit_cuda_wait_stream(good_token(a, sync_orders_writer)),
                     "jit_cuda_wait_stream");
