@@ -10,6 +10,8 @@
 #define LEGACY     ((CUstream) 1)
 #define PER_THREAD ((CUstream) 2)
 
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+
 typedef struct client {
     void *library;
 #define FUNCTION(name, symbol, parameters) CUresult(*name) parameters;

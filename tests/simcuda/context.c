@@ -124,6 +124,11 @@ CUresult sim_cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
     return CUDA_SUCCESS;
 }
 
+CUresult sim_cuCtxCreate_v3(CUcontext *context, void *params, int count, unsigned flags,
+                            CUdevice device) {
+    return params || count ? CUDA_ERROR_NOT_SUPPORTED : sim_cuCtxCreate_v2(context, flags, device);
+}
+
 CUresult sim_cuCtxCreate_v4(CUcontext *context, void *params, unsigned flags, CUdevice device) {
     return params ? CUDA_ERROR_NOT_SUPPORTED : sim_cuCtxCreate_v2(context, flags, device);
 }

@@ -85,13 +85,6 @@ CUresult sim_cuDeviceTotalMem_v2(size_t *bytes, CUdevice device) {
     return sim_device_check(device);
 }
 
-CUresult sim_cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer) {
-    if (!can)
-        return CUDA_ERROR_INVALID_VALUE;
-    *can = 0;
-    return sim_device_check(device) ? CUDA_ERROR_INVALID_DEVICE : sim_device_check(peer);
-}
-
 int sim_device_threads(void) {
     switch (sim_capability()) {
         case 75: return 1024;
@@ -190,6 +183,8 @@ static const struct error {
     ERROR(CUDA_ERROR_INVALID_IMAGE, "device kernel image is invalid"),
     ERROR(CUDA_ERROR_INVALID_CONTEXT, "invalid device context"),
     ERROR(CUDA_ERROR_NO_BINARY_FOR_GPU, "no kernel image is available for execution on the device"),
+    ERROR(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED,
+          "peer access is not supported between these two devices"),
     ERROR(CUDA_ERROR_INVALID_PTX, "a PTX JIT compilation failed"),
     ERROR(CUDA_ERROR_INVALID_HANDLE, "invalid resource handle"),
     ERROR(CUDA_ERROR_ILLEGAL_STATE, "the operation cannot be performed in the present state"),
@@ -198,6 +193,8 @@ static const struct error {
     ERROR(CUDA_ERROR_ILLEGAL_ADDRESS, "an illegal memory access was encountered"),
     ERROR(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "too many resources requested for launch"),
     ERROR(CUDA_ERROR_LAUNCH_TIMEOUT, "the launch timed out and was terminated"),
+    ERROR(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED, "peer access is already enabled"),
+    ERROR(CUDA_ERROR_PEER_ACCESS_NOT_ENABLED, "peer access has not been enabled"),
     ERROR(CUDA_ERROR_CONTEXT_IS_DESTROYED, "context is destroyed"),
     ERROR(CUDA_ERROR_MISALIGNED_ADDRESS, "misaligned address"),
     ERROR(CUDA_ERROR_LAUNCH_FAILED, "unspecified launch failure"),

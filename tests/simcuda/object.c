@@ -23,9 +23,9 @@ void *sim_new(size_t bytes) {
 
 const char *sim_kind_name(sim_kind kind) {
     static const char *const names[] = {
-        [SIM_CONTEXT] = "context", [SIM_STREAM] = "stream",        [SIM_EVENT] = "event",
-        [SIM_MODULE] = "module",   [SIM_FUNCTION] = "function",    [SIM_GRAPH] = "graph",
-        [SIM_NODE] = "graph node", [SIM_EXEC] = "executable graph"};
+        [SIM_CONTEXT] = "context", [SIM_STREAM] = "stream",         [SIM_EVENT] = "event",
+        [SIM_MODULE] = "module",   [SIM_FUNCTION] = "function",     [SIM_GRAPH] = "graph",
+        [SIM_NODE] = "graph node", [SIM_EXEC] = "executable graph", [SIM_POOL] = "memory pool"};
     return names[kind];
 }
 

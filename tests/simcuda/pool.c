@@ -173,36 +173,3 @@ CUresult sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {
     sim_submit(&f->work, s);
     return CUDA_SUCCESS;
 }
-
-/* One pool for each device, which keeps nothing: its handle is its number. */
-static int device_of(CUmemoryPool pool) {
-    return (int) ((uintptr_t) pool - 0x900);
-}
-
-CUresult sim_cuDeviceGetDefaultMemPool(CUmemoryPool *pool, CUdevice device) {
-    if (!pool)
-        return CUDA_ERROR_INVALID_VALUE;
-    *pool = (CUmemoryPool) (uintptr_t) (0x900 + device);
-    return sim_device_check(device);
-}
-
-CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
-    enum { RELEASE_THRESHOLD = 4 };
-    bool good = sim_device_check(device_of(pool)) == CUDA_SUCCESS && value;
-    return good && attribute <= RELEASE_THRESHOLD ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult sim_cuMemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
-    enum { RESERVED = 5, USED = 7 };
-    if (sim_device_check(device_of(pool)) != CUDA_SUCCESS || !value ||
-        (attribute != RESERVED && attribute != USED))
-        return CUDA_ERROR_INVALID_VALUE;
-    *(uint64_t *) value = sim_memory_used(device_of(pool));
-    return CUDA_SUCCESS;
-}
-
-CUresult sim_cuMemPoolTrimTo(CUmemoryPool pool, size_t keep) {
-    (void) keep;
-    return sim_device_check(device_of(pool)) == CUDA_SUCCESS ? CUDA_SUCCESS
-                                                             : CUDA_ERROR_INVALID_VALUE;
-}

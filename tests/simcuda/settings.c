@@ -192,7 +192,8 @@ EXPORT unsigned simcuda_alive(const char *kind) {
     } objects[] = {{"streams", {SIM_STREAM}},
                    {"events", {SIM_EVENT}},
                    {"modules", {SIM_MODULE}},
-                   {"graphs", {SIM_GRAPH, SIM_EXEC}}};
+                   {"graphs", {SIM_GRAPH, SIM_EXEC}},
+                   {"pools", {SIM_POOL}}};
     unsigned count = 0;
     sim_lock();
     if (!kind || strcmp(kind, "allocations") == 0)

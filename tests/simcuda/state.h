@@ -18,6 +18,18 @@ typedef void (*CUhostFn)(void *);
 typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
 
+/** As in cuda.h. */
+typedef struct CUmemPoolProps {
+    int allocType, handleTypes;
+    struct {
+        int type, id;
+    } location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    unsigned short usage;
+    unsigned char reserved[54];
+} CUmemPoolProps;
+
 enum { SIM_DEVICES = 8 }; /* at most */
 
 /* ---- objects ---- */
@@ -30,7 +42,8 @@ typedef enum sim_kind {
     SIM_FUNCTION,
     SIM_GRAPH,
     SIM_NODE,
-    SIM_EXEC
+    SIM_EXEC,
+    SIM_POOL
 } sim_kind;
 
 typedef enum sim_life {
@@ -52,6 +65,7 @@ typedef struct sim_context {
     sim_object object;
     int device;
     bool primary;
+    unsigned peers; /* bits of the devices whose memory its kernels may use, too */
     CUresult error; /* of work that failed: what every call returns from then on */
     struct sim_stream *legacy;
 } sim_context;
