@@ -225,9 +225,9 @@ static CUresult create_chain(const jitc_cuda *c, const jitc_cuda_batch *b,
     return result;
 }
 
-/* A function may get the handle of one that was unloaded. A node that is still set to the latter
- * cannot become the former: to the driver (13.0) nothing changes, and the code that is gone runs.
- */
+/* A node whose function has been unloaded cannot be set to one that was loaded later: the driver
+ * (13.0) then launches what lies where the former one was. Seen as wrong results and as misaligned
+ * addresses; never without the unloading. */
 static void drop_outdated_chains(const jitc_cuda_device *d, jitc_cuda_batch *b) {
     uint64_t unloads = jitc_load_relaxed(&d->unloads);
     if (__builtin_expect(b->unloads == unloads, 1))
