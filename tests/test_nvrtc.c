@@ -259,8 +259,8 @@ static void build_conditional_load(jitc_program *p, jit_dtype t, bool indexed) {
     add_store(p, t, x, NULL, params);
 }
 
-/* Loads as asm() that is not volatile moved in front: whole vectors were read where the address is
- * not aligned or the array ends. */
+/* Loads are asm(), which a compiler may move about; but not in front of what makes the address
+ * good. */
 Test(nvrtc, loads_stay_behind_their_conditions) {
     jitc_nvrtc *n = open_real();
     if (!n)

@@ -162,7 +162,8 @@ sanitize() { # tool test...
         { echo "compute-sanitizer is neither in PATH nor in /usr/local/cuda/bin" >&2 && exit 2; }
     # shellcheck disable=SC2086 # names of tests are words
     [ $# != 0 ] || set -- $sanitized
-    wrapper="$sanitizer --tool $tool --target-processes all --error-exitcode 42"
+    # Calls that fail are part of some tests.
+    wrapper="$sanitizer --tool $tool --target-processes all --error-exitcode 42 --report-api-errors no"
     patience=10
     CRITERION_JOBS=1 # one process on the GPU at a time
     export CRITERION_JOBS
