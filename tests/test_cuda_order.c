@@ -1,7 +1,9 @@
 /* test_cuda_order.c: work of several threads on shared arrays comes in the right order, though
  * nobody waits on the CPU; and host memory may change when a call returns. On the simulated driver
  * kernels are slow, and streams run in a random order. */
+#include "consumer.h"
 #include "cuda_world.h"
+#include <jit/cuda.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,6 +73,45 @@ Test(cuda_order, a_reader_comes_after_the_writer, .timeout = 60) {
             pthread_join(thread[i], NULL);
             cr_assert_eq(r[i].wrong, 0, "round %d, reader %d: %s", round, i, jit_error());
         }
+        jit_unref(x);
+        jit_unref(v);
+    }
+}
+
+typedef struct exporter {
+    jit_var v;
+    consumer *consumer;
+    void *pointer;
+    jit_status status;
+} exporter;
+
+/** Hands an array on that another thread has computed. */
+static void *hand_on(void *context) {
+    exporter *e = context;
+    e->status = jit_data(e->v, &e->pointer);
+    if (e->status == JIT_OK)
+        e->status = jit_cuda_sync_stream(consumer_stream(e->consumer));
+    return NULL;
+}
+
+/* A thread that has queued nothing itself still names the stream for the array's writer. */
+Test(cuda_order, another_threads_array_is_handed_to_a_foreign_stream_in_order, .timeout = 60) {
+    uint32_t want[SIZE];
+    for (int round = 0; round < 4; ++round) {
+        pthread_t thread;
+        jit_var x = cuda_world_ramp(SIZE), v = slow_sum(x, 5);
+        exporter e = {.v = v,
+                      .consumer =
+                          consumer_create(CONSUMER_NON_BLOCKING, CONSUMER_HERE, 0, SIZE, false)};
+        ASSERT_OK(jit_var_eval(v)); /* queued, not done */
+        pthread_create(&thread, NULL, hand_on, &e);
+        pthread_join(thread, NULL);
+        cr_assert_eq(e.status, JIT_OK);
+        consumer_read(e.consumer, e.pointer, SIZE);
+        consumer_wait(e.consumer);
+        ASSERT_OK(jit_read(v, want));
+        cr_assert_arr_eq(consumer_data(e.consumer), want, sizeof want, "round %d", round);
+        consumer_destroy(e.consumer);
         jit_unref(x);
         jit_unref(v);
     }

@@ -146,7 +146,9 @@ JIT_API jit_status jit_eval(void);
 /** jit_schedule(v) and jit_eval(). */
 JIT_API jit_status jit_var_eval(jit_var v);
 /** Evaluate v and give its address on the device, good as long as v is. CPU backend: also waits, so
- * the memory can be read at once; do not write to it. */
+ * the memory can be read at once; do not write to it. CUDA: what the calling thread queues from now
+ * on, and the streams that it names in jit_cuda_sync_stream(), come after the last write to the
+ * array, whichever thread queued that. */
 JIT_API jit_status jit_data(jit_var v, void **pointer);
 /** Evaluate v, wait, and copy all its elements to host memory. */
 JIT_API jit_status jit_read(jit_var v, void *destination);

@@ -121,6 +121,18 @@ jit_status jit_read_range(jit_var v, size_t offset, size_t count, void *destinat
     return read("jit_read_range", v, false, offset, count, destination);
 }
 
+/* ORDER: what wrote an array before what the calling thread queues or names streams for, by a wait
+ * of its stream; without it jit_cuda_sync_stream() says nothing of arrays that other threads wrote.
+ */
+static jit_status come_after(jitc_thread *t, const contents *c) {
+    jitc_thread_state *s;
+    TRY(jitc_api_state(t, c->info.backend, c->info.device, &s));
+    jitc_mutex_lock(&s->stream->lock);
+    jit_status status = jitc_buffer_before_read(c->buffer, s->stream);
+    jitc_mutex_unlock(&s->stream->lock);
+    return status;
+}
+
 jit_status jit_data(jit_var v, void **pointer) {
     jitc_graph *g = jitc_api_graph("jit_data");
     jitc_thread *t;
@@ -132,9 +144,8 @@ jit_status jit_data(jit_var v, void **pointer) {
     *pointer = NULL;
     TRY(jitc_api_thread(&t));
     TRY(evaluated(g, t, "jit_data", v, true, &c));
-    jit_status status = JIT_OK;
-    if (c.buffer->device->backend->host_memory)
-        status = jitc_buffer_wait(c.buffer, false);
+    jit_status status = c.buffer->device->backend->host_memory ? jitc_buffer_wait(c.buffer, false)
+                                                               : come_after(t, &c);
     if (status == JIT_OK)
         *pointer = c.buffer->pointer;
     jitc_buffer_unref(c.buffer);
