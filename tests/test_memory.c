@@ -233,7 +233,10 @@ Test(memory, reads_by_others_count) {
     jitc_buffer_unref(a), jitc_buffer_unref(b);
     a = take(0, 8192);
     cr_assert_eq(a->pointer, free_one);
-    jitc_buffer_unref(a);
+    b = take(0, 8192); /* the other one; a was taken from behind it */
+    cr_assert(b->pointer != free_one && w.allocs == 2);
+    finish(1);
+    jitc_buffer_unref(a), jitc_buffer_unref(b);
 }
 
 /* ---- Giving back ---- */
@@ -343,6 +346,26 @@ Test(memory, the_limit_is_kept_with_as_few_blocks_given_back_as_will_do) {
     cr_assert_leq(figures().live + figures().cached, 64 << 10);
     expect_failure(0, 4096, "memory_limit = 65536");
     jitc_buffer_unref(a), jitc_buffer_unref(b), jitc_buffer_unref(c);
+}
+
+Test(memory, of_equal_blocks_no_more_than_needed_are_given_back) {
+    w.options.memory_limit = 64 << 10;
+    for (int busy = 0; busy < 2; ++busy) {
+        jitc_buffer *b[4];
+        int frees = w.frees;
+        for (int i = 0; i < 4; ++i)
+            b[i] = take(0, 8 << 10);
+        for (int i = 0; i < 4; ++i)
+            use(b[i], 0, true), jitc_buffer_unref(b[i]);
+        if (!busy)
+            finish(0);
+        jitc_buffer *a = take(1, 40 << 10);
+        cr_assert_eq(w.frees, frees + 1, "%d", w.frees);
+        jitc_buffer_unref(a);
+        finish(0);
+        jitc_device_trim(w.device);
+    }
+    cr_assert_eq(w.waits, 1);
 }
 
 /* ---- Threads ---- */
