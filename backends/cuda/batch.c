@@ -80,7 +80,7 @@ jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc
     static const uint64_t none = 0; /* C has no arrays of nothing: such kernels take one word */
     if (!k->in_memory)
         return queue(s, &p, a->count ? a->params : &none, number);
-    jitc_cuda_chunk *table;
+    jitc_cuda_table *table;
     TRY(jitc_cuda_upload_table(s, a->params, a->count, &table));
     uint64_t address = (uintptr_t) table->pointer;
     p.words = 2;

@@ -29,16 +29,22 @@ void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordina
     d->backend = b;
     d->ordinal = ordinal;
     jitc_mutex_init(&d->lock);
+    jitc_mutex_init(&d->staging.lock);
 }
 
 void jitc_cuda_device_finish(jitc_cuda_device *d) {
     const jitc_cuda *c = &d->backend->cuda;
+    jitc_cuda_scope scope = {0};
+    if (jitc_load_relaxed(&d->opened)) {
+        jitc_cuda_staging_finish(d, jitc_cuda_enter_failed(d, &scope));
+        jitc_cuda_leave(d, &scope);
+    }
     if (jitc_load_relaxed(&d->opened) && !d->backend->forked) {
-        jitc_cuda_scope scope = {0};
         relax(c, &scope);
         c->PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
         unrelax(c, &scope);
     }
+    jitc_mutex_finish(&d->staging.lock);
     jitc_mutex_finish(&d->lock);
 }
 
@@ -49,6 +55,7 @@ static const jitc_error forked_error = {
 /* Other threads of the parent may have held the locks; they are not there any more. */
 void jitc_cuda_device_forked(jitc_cuda_device *d) {
     jitc_mutex_init(&d->lock);
+    jitc_mutex_init(&d->staging.lock);
     d->failure = forked_error;
     jitc_store_relaxed(&d->failed, true);
     jitc_store_relaxed(&d->lost, true);

@@ -14,6 +14,7 @@
 #define JITC_CUDA_DEVICE_H
 #include "cuda/driver.h"
 #include "cuda/nvrtc.h"
+#include "cuda/staging.h"
 #include "device/backend.h"
 
 typedef struct jitc_cuda_backend jitc_cuda_backend;
@@ -33,6 +34,7 @@ typedef struct jitc_cuda_device {
     bool ptx;                        /* and the driver has to finish it */
     uint32_t most_bytes;             /* of a kernel's arguments */
     jitc_target target;
+    jitc_cuda_staging staging;
     _Atomic uint64_t loaded;   /* how many codes were */
     _Atomic uint64_t unloads;  /* how often some were unloaded */
     jitc_mutex lock;           /* guards opening and the following */

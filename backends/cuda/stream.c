@@ -173,11 +173,12 @@ void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     jitc_cuda_scope scope;
     jitc_cuda_calls_wait(s, UINT64_MAX - 1);
     unlink_stream(s->device, s);
+    jitc_cuda_staging_forget(s);
     bool there = jitc_cuda_enter_failed(s->device, &scope);
     free_marks(s, there);
     jitc_cuda_batch_finish(there ? cuda_of(s) : NULL, &s->batch);
     if (there) {
-        jitc_cuda_staging_finish(s);
+        jitc_cuda_tables_finish(s);
         cuda_of(s)->EventDestroy(s->sync_stream_event);
         cuda_of(s)->StreamDestroy(s->stream);
     }

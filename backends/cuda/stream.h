@@ -32,7 +32,7 @@ enum {
     JITC_CUDA_CHAIN = 64, /* kernels in one graph, at most */
     JITC_CUDA_CHAINS = 8, /* graphs kept by a stream */
     JITC_CUDA_MARKS = 32,
-    JITC_CUDA_CHUNKS = 6,
+    JITC_CUDA_TABLES = 6,
     JITC_CUDA_WAITED = 4
 };
 
@@ -68,12 +68,13 @@ typedef struct jitc_cuda_waited {
     uint64_t number;
 } jitc_cuda_waited;
 
-/** Memory that is used in stream order: again once the work that used it last is done. */
-typedef struct jitc_cuda_chunk {
+/** Device memory for the arguments of a kernel; written anew behind the launch that used it last.
+ */
+typedef struct jitc_cuda_table {
     void *pointer;
-    size_t size, used;
-    uint64_t number; /* of the last use */
-} jitc_cuda_chunk;
+    size_t size;
+    uint64_t number; /* of that launch */
+} jitc_cuda_table;
 
 struct jitc_cuda_stream {
     jitc_stream base;
@@ -98,9 +99,8 @@ struct jitc_cuda_stream {
     CUevent sync_stream_event; /* for the order with others' streams; without times */
     jitc_cuda_waited waited[JITC_CUDA_WAITED]; /* of the streams waited for last */
     unsigned next_waited;
-    jitc_cuda_chunk staging[JITC_CUDA_CHUNKS]; /* pinned host memory, for uploads */
-    jitc_cuda_chunk bounce;                    /* pinned host memory, for small downloads */
-    jitc_cuda_chunk table[JITC_CUDA_CHUNKS];   /* device memory, for arguments that do not fit */
+    jitc_cuda_chunk *chunk;                  /* for small uploads; or NULL */
+    jitc_cuda_table table[JITC_CUDA_TABLES]; /* for arguments that do not fit */
 };
 
 static inline jitc_cuda_stream *jitc_cuda_stream_of(jitc_stream *s) {
@@ -151,11 +151,16 @@ jit_status jitc_cuda_copy(jitc_cuda_stream *s, void *to, const void *from, size_
 jit_status jitc_cuda_upload(jitc_cuda_stream *s, void *to, const void *from, size_t bytes,
                             uint64_t *number);
 jit_status jitc_cuda_download(jitc_cuda_stream *s, void *to, const void *from, size_t bytes);
+/** As an upload, behind all that has been submitted, but without a number of its own: the pinned
+ *  memory is in use until work `number` is done. */
+jit_status jitc_cuda_upload_part(jitc_cuda_stream *s, char *to, const char *from, size_t bytes,
+                                 uint64_t number);
 /** Arguments of a kernel into device memory, behind all that has been submitted. The memory is the
  *  next launch's, whose number is to be written to *out. */
 jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, uint32_t count,
-                                  jitc_cuda_chunk **out);
-void jitc_cuda_staging_finish(jitc_cuda_stream *s);
+                                  jitc_cuda_table **out);
+/** The stream, which is idle, ends. */
+void jitc_cuda_tables_finish(jitc_cuda_stream *s);
 
 /* calls.c */
 

@@ -1,6 +1,5 @@
 /* machine.c: what the processor and the system offer.  Layer: llvm.  May include: core, ir. */
 #include "llvm/machine.h"
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,14 +48,6 @@ jit_status jitc_machine_isa(const char *wanted, jitc_isa *out) {
     return jitc_fail(JIT_INVALID_ARGUMENT, "llvm_isa: '%.40s' is none of %s, %s, %s, %s", wanted,
                      names[JITC_ISA_V1], names[JITC_ISA_V2], names[JITC_ISA_V3],
                      names[JITC_ISA_V4]);
-}
-
-static int affinity(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    long n = sysconf(_SC_NPROCESSORS_ONLN); /* more processors than a cpu_set_t holds */
-    return n > 0 ? (int) n : 1;
 }
 
 /** Numbers from a file; how many were read. */
@@ -122,7 +113,7 @@ static int quota_v1(void) {
 }
 
 int jitc_machine_cores(void) {
-    int cores = affinity(), quota = (int) least_of_groups("cpu.max", read_quota);
+    int cores = jitc_usable_cores(), quota = (int) least_of_groups("cpu.max", read_quota);
     if (!quota)
         quota = quota_v1();
     return quota && quota < cores ? quota : cores;

@@ -216,20 +216,13 @@ void jitc_queue_wait(jitc_queue *q, uint64_t n) {
 
 /* ---- The pool ---- */
 
-static int usable_cores(void) {
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return CPU_COUNT(&set);
-    return (int) sysconf(_SC_NPROCESSORS_ONLN);
-}
-
 jit_status jitc_pool_create(int threads, int spin_us, jitc_pool **out) {
     assert(threads >= 1);
     jitc_pool *p = aligned_alloc(CACHE_LINE, sizeof *p);
     if (!p)
         return jitc_fail(JIT_OUT_OF_MEMORY, "no memory for the pool of CPU threads");
     *p = (jitc_pool) {.threads = threads, .worker_limit = threads > 1 ? threads - 1 : 1};
-    if (spin_us > 0 && p->worker_limit < usable_cores())
+    if (spin_us > 0 && p->worker_limit < jitc_usable_cores())
         p->spin_ns = spin_us * INT64_C(1000);
     *out = p;
     return JIT_OK;

@@ -8,9 +8,7 @@
  * of waits. */
 #include "cache/cache.h"
 #include "cache/hot.h"
-#include <sched.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 typedef struct build {
     jitc_entry *entry;  /* the builder's until `done`, then as if by reference; NULL: failed */
@@ -165,13 +163,7 @@ static void *compile_batch(void *context) {
 }
 
 static unsigned usable_cores(const jitc_options *o) {
-    cpu_set_t set;
-    if (o->num_threads > 0)
-        return (unsigned) o->num_threads;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return (unsigned) CPU_COUNT(&set);
-    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than the set has room for */
-    return online > 0 ? (unsigned) online : 1;
+    return o->num_threads > 0 ? (unsigned) o->num_threads : (unsigned) jitc_usable_cores();
 }
 
 /* How many of `wanted` helpers may start now; all calls together leave one core to each caller. */

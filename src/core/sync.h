@@ -113,6 +113,8 @@ static inline void jitc_cond_wait(pthread_cond_t *c, jitc_mutex *m) REQUIRES(m) 
     pthread_cond_wait(c, &m->native);
 }
 
+/** Cores that the process may use; at least 1. */
+int jitc_usable_cores(void);
 /** pthread_create with all signals blocked: handlers are the program's and run in its threads. */
 bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context);
 #endif

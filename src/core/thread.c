@@ -1,5 +1,6 @@
 #include "core/sync.h"
 #include <signal.h>
+#include <unistd.h>
 
 bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context) {
     sigset_t all, before;
@@ -8,4 +9,12 @@ bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *conte
     bool started = pthread_create(thread, NULL, function, context) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return started;
+}
+
+int jitc_usable_cores(void) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0)
+        return CPU_COUNT(&set);
+    long online = sysconf(_SC_NPROCESSORS_ONLN); /* more cores than the set has room for */
+    return online > 0 ? (int) online : 1;
 }
