@@ -91,6 +91,9 @@ Test(cuda_copies, any_limit_of_pinned_memory) {
 Test(cuda_copies, less_pinned_memory_than_wanted) {
     if (!w.fail)
         cr_skip_test("this wants the simulated driver");
+    w.fail("cuMemHostAlloc", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    round_trip(stream[0], 100, 1);
+    cr_assert_eq(jitc_load_relaxed(&b->pinned) % MIB, CHUNK, "half of the first");
     for (int n = 1; n <= 4; ++n) {
         options()->copy_threads = n;
         w.fail("cuMemHostAlloc", n, CUDA_ERROR_OUT_OF_MEMORY);
@@ -147,6 +150,15 @@ Test(cuda_copies, what_another_stream_is_done_with_is_used_again) {
     for (unsigned i = 0; i < 12; ++i)
         round_trip(stream[i % STREAMS], 300000, i);
     cr_assert_eq(calls("cuMemHostAlloc"), before);
+    cr_assert_eq(jitc_load_relaxed(&b->pinned), pinned);
+}
+
+Test(cuda_copies, pinned_memory_outlives_the_stream_that_used_it) {
+    jitc_stream *s = create_stream();
+    round_trip(s, 3 * MIB, 1);
+    uint64_t pinned = jitc_load_relaxed(&b->pinned);
+    destroy_stream(s);
+    round_trip(stream[0], 3 * MIB, 2);
     cr_assert_eq(jitc_load_relaxed(&b->pinned), pinned);
 }
 
