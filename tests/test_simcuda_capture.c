@@ -350,6 +350,35 @@ Test(simcuda_capture, modes_and_handles_are_checked) {
     capture_finish();
 }
 
+static void *ask_in_mode(void *argument) {
+    int *mode = argument;
+    CUcontext context;
+    OK(cu.CtxPushCurrent(w.context));
+    capture_set_mode(*mode);
+    *mode = cu.EventQuery(t.recorded);
+    OK(cu.CtxPopCurrent(&context));
+    return NULL;
+}
+
+Test(simcuda_capture, a_thread_in_the_thread_local_mode_ignores_captures_of_others) {
+    capture_start();
+    CUgraph graph;
+    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
+    t.recorded = capture_event();
+    OK(cu.StreamBeginCapture(stream, GLOBAL));
+    int result = THREAD_LOCAL;
+    in_thread(ask_in_mode, &result);
+    cr_assert_eq(result, CUDA_SUCCESS);
+    cr_assert_eq(capture_state(stream), ACTIVE);
+    result = GLOBAL;
+    in_thread(ask_in_mode, &result);
+    cr_assert_eq(result, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    GIVES(cu.StreamEndCapture(stream, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    OK(cu.EventDestroy(t.recorded));
+    OK(cu.StreamDestroy(stream));
+    capture_finish();
+}
+
 static void *end_here(void *stream) {
     CUcontext context;
     CUgraph graph = NULL;

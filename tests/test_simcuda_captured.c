@@ -141,6 +141,7 @@ Test(simcuda_captured, simulated_captured_kernels_can_be_changed) {
     OK(capture_launch(w.add, 2, stream));
     OK(cu.MemsetD32Async(w.p + 4, 7, 1, stream));
     OK(cu.StreamEndCapture(stream, &graph));
+    cr_assert_eq(cu.alive("graphs"), 1, "the caller has to destroy it");
     OK(cu.GraphGetNodes(graph, nodes, &count));
     OK(cu.GraphInstantiate(&exec, graph, 0));
     OK(cu.GraphExecKernelNodeSetParams(exec, nodes[0], &changed));
@@ -187,4 +188,83 @@ Test(simcuda_captured, simulated_streams_are_not_destroyed_while_they_capture) {
     GIVES(cu.StreamDestroy(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     FAULTS(1, "while it captures");
     capture_end_broken(stream, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+static void call_the_driver(void *argument) {
+    CUcontext context;
+    *(CUresult *) argument = cu.CtxGetCurrent(&context);
+}
+
+Test(simcuda_captured, simulated_host_functions_of_graphs_may_not_call_the_driver) {
+    capture_start_simulated();
+    CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
+    CUresult result = CUDA_SUCCESS;
+    OK(cu.StreamBeginCapture(stream, RELAXED));
+    OK(cu.LaunchHostFunc(stream, call_the_driver, &result));
+    CUgraphExec exec = capture_end(stream);
+    OK(cu.GraphLaunch(exec, stream));
+    OK(cu.StreamSynchronize(stream));
+    cr_assert_eq(result, CUDA_ERROR_NOT_PERMITTED);
+    OK(cu.GraphExecDestroy(exec));
+    OK(cu.StreamDestroy(stream));
+    capture_finish();
+}
+
+/** A graph that adds `v`. */
+static CUgraphExec make_adder(unsigned v, CUstream stream) {
+    OK(cu.StreamBeginCapture(stream, RELAXED));
+    OK(capture_launch(w.add, v, stream));
+    return capture_end(stream);
+}
+
+Test(simcuda_captured, simulated_graphs_can_be_launched_in_captures) {
+    capture_start_simulated();
+    gate g;
+    CUstream a = client_stream(CU_STREAM_NON_BLOCKING), b = client_stream(CU_STREAM_NON_BLOCKING);
+    CUgraphExec inner = make_adder(3, a);
+    gate_close(&g, a);
+    OK(cu.GraphLaunch(inner, a));
+    OK(cu.StreamBeginCapture(b, RELAXED));
+    OK(cu.GraphLaunch(inner, b));
+    OK(cu.GraphLaunch(inner, b));
+    CUgraphExec outer = capture_end(b);
+    OK(cu.GraphLaunch(inner, b)); /* comes after its other launch still */
+    GIVES(cu.StreamQuery(b), CUDA_ERROR_NOT_READY);
+    gate_open(&g);
+    OK(cu.GraphExecDestroy(inner));
+    cr_assert_eq(client_word(w.p), 6);
+    OK(cu.GraphLaunch(outer, a));
+    cr_assert_eq(client_word(w.p), 12);
+    OK(cu.GraphExecDestroy(outer));
+    OK(cu.StreamDestroy(a));
+    OK(cu.StreamDestroy(b));
+    capture_finish();
+}
+
+Test(simcuda_captured, simulated_events_of_captures_that_are_over_are_refused) {
+    capture_start_simulated();
+    float ms;
+    CUstream a = client_stream(CU_STREAM_NON_BLOCKING), b = client_stream(CU_STREAM_NON_BLOCKING);
+    CUevent timed[2], e = capture_event();
+    for (int i = 0; i < 2; i++) {
+        OK(cu.EventCreate(&timed[i], CU_EVENT_DEFAULT));
+        OK(cu.EventRecord(timed[i], a));
+    }
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    OK(cu.EventRecord(e, a));
+    OK(cu.EventRecord(timed[1], a));
+    GIVES(cu.StreamWaitEvent(LEGACY, e, 0), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+    cr_assert_eq(capture_state(a), INVALIDATED);
+    GIVES(cu.StreamWaitEvent(b, e, 0), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    capture_end_broken(a, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cu.StreamWaitEvent(b, e, 0), CUDA_ERROR_CAPTURED_EVENT);
+    GIVES(cu.EventQuery(e), CUDA_ERROR_CAPTURED_EVENT);
+    GIVES(cu.EventElapsedTime(&ms, timed[0], timed[1]), CUDA_ERROR_CAPTURED_EVENT);
+    GIVES(cu.EventElapsedTime(&ms, timed[1], timed[0]), CUDA_ERROR_CAPTURED_EVENT);
+
+    OK(cu.StreamBeginCapture(a, GLOBAL));
+    GIVES(cu.StreamWaitEvent(a, e, 0), CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+    GIVES(capture_launch(w.add, 1, a), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    GIVES(cu.EventRecord(e, (CUstream) e), CUDA_ERROR_INVALID_HANDLE);
+    FAULTS(1, "is no stream");
 }

@@ -202,6 +202,7 @@ Test(simcuda_contexts, devices_copy_from_each_other) {
     GIVES(cu.CtxEnablePeerAccess(c.own, 0), CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
     GIVES(cu.CtxEnablePeerAccess(c.first, 0), CUDA_ERROR_INVALID_CONTEXT);
     OK(cu.CtxDisablePeerAccess(c.second));
+    OK(cu.CtxEnablePeerAccess(c.second, 0));
 
     CUdeviceptr here = client_alloc(8);
     OK(cu.CtxPushCurrent(c.second));
