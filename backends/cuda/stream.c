@@ -335,7 +335,7 @@ jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, u
 void jitc_cuda_note_wait(jitc_cuda_stream *s) {
     jitc_mutex_lock(&s->mutex);
     if (!s->batch.count) /* else what is held back comes behind it and stands for it */
-        jitc_cuda_submitted_locked(s);
+        jitc_store_release(&s->base.queued, jitc_cuda_submitted_locked(s)); /* pairs with waiters */
     jitc_mutex_unlock(&s->mutex);
 }
 
