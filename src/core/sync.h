@@ -13,12 +13,14 @@
 #    define JITC_CAPABILITY(x) __attribute__((capability(x)))
 #    define ACQUIRES(...)      __attribute__((acquire_capability(__VA_ARGS__)))
 #    define RELEASES(...)      __attribute__((release_capability(__VA_ARGS__)))
+#    define TRIES(...)         __attribute__((try_acquire_capability(true, __VA_ARGS__)))
 #    define REQUIRES(...)      __attribute__((requires_capability(__VA_ARGS__)))
 #    define UNCHECKED_LOCKING  __attribute__((no_thread_safety_analysis))
 #else
 #    define JITC_CAPABILITY(x)
 #    define ACQUIRES(...)
 #    define RELEASES(...)
+#    define TRIES(...)
 #    define REQUIRES(...)
 #    define UNCHECKED_LOCKING
 #endif
@@ -104,6 +106,10 @@ static inline void jitc_mutex_finish(jitc_mutex *m) {
 }
 static inline void jitc_mutex_lock(jitc_mutex *m) ACQUIRES(m) UNCHECKED_LOCKING {
     pthread_mutex_lock(&m->native);
+}
+/** Without waiting; false if somebody else holds it. */
+static inline bool jitc_mutex_try_lock(jitc_mutex *m) TRIES(m) UNCHECKED_LOCKING {
+    return pthread_mutex_trylock(&m->native) == 0;
 }
 static inline void jitc_mutex_unlock(jitc_mutex *m) RELEASES(m) UNCHECKED_LOCKING {
     pthread_mutex_unlock(&m->native);

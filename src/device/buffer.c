@@ -47,15 +47,28 @@ static jitc_use pending_use(const jitc_buffer *b) {
 }
 
 /* Queue the release of foreign memory behind all its uses. */
-static jit_status queue_end(jitc_buffer *b, jitc_stream *s) {
+static jit_status queue_end_locked(jitc_buffer *b, jitc_stream *s) REQUIRES(&s->lock) {
     uint64_t number;
-    jitc_mutex_lock(&s->lock);
-    jit_status status = jitc_buffer_before_write(b, s);
-    if (status == JIT_OK)
-        status = s->backend->call(s, end_foreign, b, &number);
-    if (status == JIT_OK)
-        jitc_store_release(&s->queued, number); /* pairs with jitc_device_sync */
-    jitc_mutex_unlock(&s->lock);
+    TRY(jitc_buffer_before_write(b, s));
+    TRY(s->backend->call(s, end_foreign, b, &number));
+    jitc_store_release(&s->queued, number); /* pairs with jitc_device_sync */
+    return JIT_OK;
+}
+
+/* On a stream that uses it: its owner's jit_sync_thread() then waits for the release too. But the
+ * owner may be waiting under the stream's lock, for a copy to the host: nobody else waits with it.
+ */
+static jit_status queue_end(jitc_buffer *b, jitc_stream *user) {
+    jitc_stream *nobodys;
+    if (jitc_mutex_try_lock(&user->lock)) {
+        jit_status status = queue_end_locked(b, user);
+        jitc_mutex_unlock(&user->lock);
+        return status;
+    }
+    TRY(jitc_device_end_stream(b->device, &nobodys));
+    jitc_mutex_lock(&nobodys->lock);
+    jit_status status = queue_end_locked(b, nobodys);
+    jitc_mutex_unlock(&nobodys->lock);
     return status;
 }
 

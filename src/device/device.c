@@ -76,6 +76,14 @@ void jitc_device_give_stream(jitc_device *d, jitc_stream *s) {
     jitc_mutex_unlock(&d->lock);
 }
 
+jit_status jitc_device_end_stream(jitc_device *d, jitc_stream **out) {
+    jitc_mutex_lock(&d->lock);
+    jit_status status = d->ends ? JIT_OK : add_stream_locked(d, &d->ends);
+    *out = d->ends;
+    jitc_mutex_unlock(&d->lock);
+    return status;
+}
+
 /* The i-th stream, or NULL: streams are only ever added. */
 static jitc_stream *stream_at(jitc_device *d, size_t i) {
     jitc_mutex_lock(&d->lock);

@@ -10,6 +10,7 @@ typedef struct jitc_device {
     const jitc_options *options;
     jitc_mutex lock; /* guards what follows */
     jitc_stream *idle_streams;
+    jitc_stream *ends;     /* nobody's: where foreign memory ends if no other stream is free */
     jitc_stream **streams; /* every stream ever made, for sync and destruction */
     size_t stream_count, stream_capacity;
     struct jitc_memory *memory; /* memory.c */
@@ -26,6 +27,8 @@ void jitc_device_destroy(jitc_device *d);
 jit_status jitc_device_take_stream(jitc_device *d, jitc_stream **out);
 /** Give a stream back. Work may still be queued on it and goes on; nothing is held back. */
 void jitc_device_give_stream(jitc_device *d, jitc_stream *s);
+/** The device's stream `ends`, made when it is first wanted. Nobody waits under its lock. */
+jit_status jitc_device_end_stream(jitc_device *d, jitc_stream **out);
 /** Wait on the CPU for everything queued on the device so far, by any thread. */
 jit_status jitc_device_sync(jitc_device *d);
 
