@@ -36,19 +36,27 @@ static void find(void *function, const char *symbol) {
     memcpy(function, &address, sizeof address); /* as dlsym() requires */
 }
 
-/* The context that the library uses, current in this thread or not any more. */
-static void enter_context(bool in) {
-    CUresult (*retain)(CUcontext *, CUdevice), (*release)(CUdevice), (*push)(CUcontext);
-    CUresult (*pop)(CUcontext *);
+/* The context that the library uses, made current in this thread. */
+static void push_context(void) {
+    CUresult (*retain)(CUcontext *, CUdevice), (*push)(CUcontext);
     CUcontext context;
     find(&retain, "cuDevicePrimaryCtxRetain");
-    find(&release, "cuDevicePrimaryCtxRelease_v2");
     find(&push, "cuCtxPushCurrent_v2");
+    cr_assert(!retain(&context, jit_device(JIT_CUDA)) && !push(context));
+}
+
+static void pop_context(void) {
+    CUresult (*pop)(CUcontext *);
+    CUcontext context;
     find(&pop, "cuCtxPopCurrent_v2");
-    if (in)
-        cr_assert(!retain(&context, jit_device(JIT_CUDA)) && !push(context));
-    else
-        cr_assert(!pop(&context) && !release(jit_device(JIT_CUDA)));
+    cr_assert(!pop(&context));
+}
+
+/* It stays as long as the stream does: what push_context() has retained. */
+static void release_context(void) {
+    CUresult (*release)(CUdevice);
+    find(&release, "cuDevicePrimaryCtxRelease_v2");
+    cr_assert(!release(jit_device(JIT_CUDA)));
 }
 
 static void close_on_gpu(gate *g) {
@@ -60,10 +68,10 @@ static void close_on_gpu(gate *g) {
     find(&make, "cuEventCreate");
     find(&launch, "cuLaunchHostFunc");
     find(&record, "cuEventRecord");
-    enter_context(true);
+    push_context();
     cr_assert(!create(&stream, CU_STREAM_NON_BLOCKING) && !make(&event, CU_EVENT_DEFAULT));
     cr_assert(!launch(stream, pass, g) && !record(event, stream));
-    enter_context(false);
+    pop_context();
     g->stream = stream;
     g->native = event;
     ASSERT_OK(jitc_event_adopt(JIT_CUDA, event, false, &g->event));
@@ -90,9 +98,11 @@ void gate_finish(gate *g) {
         return;
     find(&end_stream, "cuStreamDestroy_v2");
     find(&end_event, "cuEventDestroy_v2");
-    enter_context(true);
+    push_context();
     cr_assert(!end_event(g->native) && !end_stream(g->stream));
-    enter_context(false);
+    pop_context();
+    release_context();
+    release_context();
 }
 
 void gate_block_own_stream(gate *g) {
