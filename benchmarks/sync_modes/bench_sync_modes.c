@@ -37,7 +37,7 @@ static const double busy_us = 10000, small_us = 1;
 typedef struct session {
     bench *bench;
     sync_gpu gpu;
-    bool bad; /* stale reads where there must be none */
+    bool failed, bad; /* bad: stale reads where there must be none */
 } session;
 
 /* ---- a limit of time ---- */
@@ -48,6 +48,7 @@ typedef struct guarded {
     double (*sample)(void *context);
     void (*describe)(void *context, FILE *json);
     void *context;
+    bool *failed; /* becomes true */
 } guarded;
 
 static char doing[128]; /* what the signal's handler says */
@@ -75,8 +76,10 @@ static double sample_guarded(void *context) {
     watch(g->row, g->mode);
     double ns = g->sample(g->context);
     alarm(0);
-    if (ns < 0)
+    if (ns < 0) {
         fprintf(stderr, "%s: %s has failed\n", g->row, g->mode);
+        *g->failed = true;
+    }
     return ns;
 }
 
@@ -108,7 +111,8 @@ static void measure_calls(session *s, sync_lane *lane, bool busy, bool processor
                                 .busy = busy ? &long_work : NULL,
                                 .small = &small,
                                 .processor = processor};
-        entries[k] = (guarded) {row.name, modes[k].name, sync_call_sample, NULL, &calls[k]};
+        entries[k] =
+            (guarded) {row.name, modes[k].name, sync_call_sample, NULL, &calls[k], &s->failed};
         add_entry(&row, &entries[k]);
     }
     bench_measure(s->bench, &row);
@@ -152,8 +156,9 @@ static void measure_pipeline(session *s, sync_team *team, unsigned threads, doub
                                         .work = &w,
                                         .threads = threads,
                                         .fill_ns = bench_effort(s->bench) > 0 ? 50e6 : 15e6};
-        entries[k] = (guarded) {row.name, modes[k].name, sync_pipeline_sample,
-                                sync_pipeline_describe, &pipelines[k]};
+        entries[k] =
+            (guarded) {row.name,      modes[k].name, sync_pipeline_sample, sync_pipeline_describe,
+                       &pipelines[k], &s->failed};
         if (bench_effort(s->bench) < 0)
             pipelines[k].steps = 3 * SYNC_DEPTH, pipelines[k].bursts = 1;
         add_entry(&row, &entries[k]);
@@ -163,25 +168,32 @@ static void measure_pipeline(session *s, sync_team *team, unsigned threads, doub
         check_reads(s, row.name, &pipelines[k]);
 }
 
-static bool measure_pipelines(session *s) {
-    bool quick = bench_effort(s->bench) < 0;
-    int counts = quick ? 2 : COUNTS, sizes = quick ? 2 : SIZES;
+/* A team for each number of threads: the GPU keeps only so many streams apart. */
+static bool measure_team(session *s, unsigned threads, int sizes) {
     watch("pipelines", "starting the threads");
-    sync_team *team = sync_team_create(&s->gpu, thread_counts[counts - 1]);
+    sync_team *team = sync_team_create(&s->gpu, threads);
     alarm(0);
-    for (int t = 0; t < counts && team; ++t)
-        for (int k = 0; k < sizes; ++k)
-            measure_pipeline(s, team, thread_counts[t], sizes_us[k]);
+    for (int k = 0; k < sizes && team; ++k)
+        measure_pipeline(s, team, threads, sizes_us[k]);
     watch("pipelines", "ending the threads");
     sync_team_destroy(team);
     alarm(0);
     return team != NULL;
 }
 
+static bool measure_pipelines(session *s) {
+    bool quick = bench_effort(s->bench) < 0, good = true;
+    for (int t = 0; t < (quick ? 2 : COUNTS) && good; ++t)
+        good = measure_team(s, thread_counts[t], quick ? 2 : SIZES);
+    return good;
+}
+
 static bool begin(session *s, int argc, char **argv) {
     const char *who[MODES + 1] = {NULL};
     for (int k = 0; k < MODES; ++k)
         who[k] = modes[k].name;
+    /* With the usual eight, streams of different threads wait for each other. */
+    setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (jit_init(JIT_CUDA) != JIT_OK)
         return sync_failed("jit_init");
     s->bench = bench_create("sync_modes", who, argc, argv);
@@ -236,5 +248,5 @@ int main(int argc, char **argv) {
     sync_gpu_close(&s.gpu);
     jit_shutdown();
     int status = s.bench ? bench_destroy(s.bench) : 2;
-    return !good ? 2 : s.bad ? 1 : status;
+    return !good || s.failed ? 2 : s.bad ? 1 : status;
 }

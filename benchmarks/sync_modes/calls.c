@@ -33,19 +33,6 @@ static double clock_cost(const sync_call *c) {
     return median(values, BUSY_CALLS);
 }
 
-static double sample_idle(sync_call *c) {
-    c->calls = c->calls ? c->calls : 1;
-    for (;; c->calls *= 2) {
-        double start = now(c);
-        for (unsigned i = 0; i < c->calls; ++i)
-            if (!sync_lane_order(c->lane, c->mode))
-                return -1;
-        double elapsed = now(c) - start;
-        if (elapsed >= idle_ns || c->calls >= MOST_CALLS)
-            return elapsed / c->calls;
-    }
-}
-
 static bool queue(const sync_call *c, const sync_work *w) {
     if (c->mode->order == SYNC_BY_HAND)
         return by_hand_produce(&c->lane->hand, w, 0, NULL, 0);
@@ -62,6 +49,21 @@ static bool rest(const sync_call *c) {
     for (size_t i = 0; i < sizeof streams / sizeof *streams; ++i)
         good = cuda_driver_check(d, d->sync(streams[i]), "cuStreamSynchronize") && good;
     return good;
+}
+
+static double sample_idle(sync_call *c) {
+    c->calls = c->calls ? c->calls : 1;
+    if (!rest(c))
+        return -1;
+    for (;; c->calls *= 2) {
+        double start = now(c);
+        for (unsigned i = 0; i < c->calls; ++i)
+            if (!sync_lane_order(c->lane, c->mode))
+                return -1;
+        double elapsed = now(c) - start;
+        if (elapsed >= idle_ns || c->calls >= MOST_CALLS)
+            return elapsed / c->calls;
+    }
 }
 
 static bool time_call(const sync_call *c, double *out) {

@@ -313,7 +313,8 @@ that the kernels of all threads fit on the GPU beside each other. Four arrays ar
 each consumer orders the memory's next use. "By hand" is the same with the driver alone: the same number of
 kernels of the same length, the same streams and events, buffers allocated once. Times run from the first
 thread's first step to the end of the last consumer; a burst has 8 to 128 steps (2 to 8 where a step takes
-more than 15 ms), so the first step, which overlaps with nothing, is part of it.
+more than 15 ms), so the first step, which overlaps with nothing, is part of it. The program sets
+`CUDA_DEVICE_MAX_CONNECTIONS=32`, so that streams of different threads do not share a queue of the GPU.
 
 The consumer is on the legacy default stream for 1 and "not given", on the thread's default stream for 2, and
 on a non-blocking stream for all others. All modes take turns in one run; medians ± half the distance of the
