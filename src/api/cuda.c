@@ -72,6 +72,7 @@ jit_status jit_cuda_wait_stream(uintptr_t stream) {
     jitc_stream *s = p.state->stream;
     jitc_mutex_lock(&s->lock);
     jit_status status = s->backend->stream_acquire(s, other);
+    jitc_stream_note_user_wait(s);
     jitc_mutex_unlock(&s->lock);
     return status;
 }

@@ -169,6 +169,7 @@ static jit_status stream_wait(jitc_event *e) {
     TRY(own_stream(e->backend->id, &s));
     jitc_mutex_lock(&s->lock);
     jit_status status = e->backend->event_stream_wait(s, e);
+    jitc_stream_note_user_wait(s);
     jitc_mutex_unlock(&s->lock);
     return status;
 }

@@ -22,10 +22,17 @@ typedef struct jitc_source jitc_source; /* likewise */
 typedef struct jitc_stream {
     jitc_backend *backend;
     int device;
-    _Atomic uint64_t queued; /* number of the last piece of work queued */
-    jitc_mutex lock;         /* held by the layers above while they queue: one queuer at a time */
+    _Atomic uint64_t queued;    /* number of the last piece of work queued */
+    _Atomic uint64_t user_wait; /* number of the last wait that the user has put on it */
+    jitc_mutex lock; /* held by the layers above while they queue: one queuer at a time */
     struct jitc_stream *next_idle;
 } jitc_stream;
+
+/** Holder of s->lock. The user has put a wait on the stream: memory that it used is written again,
+ * on whichever stream, after what is waited for. */
+static inline void jitc_stream_note_user_wait(jitc_stream *s) {
+    jitc_store_release(&s->user_wait, jitc_load_relaxed(&s->queued)); /* pairs with buffer.c */
+}
 
 /** The part of an event that all layers see. A backend embeds it as its first member. */
 typedef struct jitc_event {

@@ -35,14 +35,25 @@ static void end_foreign(void *p) {
     free(b);
 }
 
+/* A use, for who wants to write. ORDER: readers that only the user knows before the next write, by
+ * the wait for them that the user has put on the stream that used the memory; without it a write on
+ * another stream, which comes after our uses alone, may overtake them. A wait that has nothing to
+ * do with this memory counts as well: it is not known which. */
+static jitc_use behind_user_wait(jitc_use u) {
+    uint64_t wait =
+        jitc_load_acquire(&u.stream->user_wait); /* pairs with jitc_stream_note_user_wait */
+    u.number = wait > u.number ? wait : u.number;
+    return u;
+}
+
 /* The first use that is not done; stream NULL: none. */
 static jitc_use pending_use(const jitc_buffer *b) {
     jitc_use none = {0};
-    if (b->write.stream && !b->write.stream->backend->done(b->write.stream, b->write.number))
-        return b->write;
-    for (size_t i = 0; i < b->read_count; ++i)
-        if (!b->reads[i].stream->backend->done(b->reads[i].stream, b->reads[i].number))
-            return b->reads[i];
+    for (size_t i = 0; i <= b->read_count; ++i) {
+        jitc_use u = i ? b->reads[i - 1] : b->write;
+        if (u.stream && !u.stream->backend->done(u.stream, behind_user_wait(u).number))
+            return u;
+    }
     return none;
 }
 
@@ -104,7 +115,7 @@ static size_t copy_uses(jitc_buffer *b, bool reads, const jitc_stream *except,
     for (; *next < total && n < USES_AT_ONCE; ++*next) {
         const jitc_use *u = *next ? &b->reads[*next - 1] : &b->write;
         if (u->stream && u->stream != except)
-            out[n++] = *u;
+            out[n++] = reads ? behind_user_wait(*u) : *u;
     }
     jitc_spin_unlock(&b->lock);
     return n;

@@ -43,6 +43,7 @@ static jit_status add_stream_locked(jitc_device *d, jitc_stream **out) REQUIRES(
     s->device = d->id;
     s->next_idle = NULL;
     jitc_store_relaxed(&s->queued, 0);
+    jitc_store_relaxed(&s->user_wait, 0);
     jitc_mutex_init(&s->lock);
     d->streams[d->stream_count++] = s;
     return JIT_OK;
