@@ -1,7 +1,10 @@
 /* test_cuda_module.c: the slots of the CUDA backend that load and launch: graphs of kernels, when
  * code is unloaded, and what fails. */
+#include "cuda/module.h"
+#include "cuda/text.h"
 #include "cuda_slots.h"
 #include "programs.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,26 +143,40 @@ Test(cuda_module, code_is_unloaded_when_the_device_is_idle) {
     release(x), release(y);
 }
 
+/* The code of another program, under the name of k. */
+static jitc_blob compile_as(const jitc_kernel *k, const jitc_program *p) {
+    const jitc_cuda_backend *cuda = jitc_cuda_backend_of(b);
+    const jitc_cuda_device *d = &cuda->device[0];
+    char name[32], *text;
+    jitc_blob code;
+    ASSERT_OK(jitc_cuda_text(p, jitc_cuda_layout_of(p, d->most_bytes), &text));
+    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) jitc_cuda_name_of(p));
+    char *found = strstr(text, name);
+    cr_assert_not_null(found);
+    snprintf(name, sizeof name, JITC_CUDA_NAME,
+             (unsigned long long) ((const jitc_cuda_kernel *) k)->name);
+    memcpy(found, name, strlen(name));
+    ASSERT_OK(jitc_nvrtc_compile(cuda->nvrtc, text, d->arch, d->ptx, false, &code));
+    free(text);
+    return code;
+}
+
 Test(cuda_module, a_kernel_can_be_given_other_code) {
     jitc_stream *s = stream[0];
     jitc_kernel *k = make_kernel(0);
     jitc_program p = {0};
     uint64_t params[8];
-    jitc_source *source;
-    jitc_blob code;
     void *x = make_ramp(s), *y = alloc(4 * N);
     add_store(&p, JIT_u32, add_data(&p, JIT_u32, NULL, params), NULL, params);
     p.head.params = 4; /* as many as the kernel's */
     p.inst[1].b = 3;
-    ASSERT_OK(b->lower(b, 0, &p, &source));
-    ASSERT_OK(b->compile(b, source, 2, &code));
+    jitc_blob code = compile_as(k, &p);
     launch(s, k, y, x, 7, 7);
     ASSERT_OK(b->reload(b, k, &code));
     expect(s, y, 7, 7); /* the launch was before */
     launch(s, k, y, x, 7, 7);
     expect(s, y, 1, 0);
     b->kernel_destroy(b, k);
-    b->source_destroy(b, source);
     free(code.data);
     jitc_program_finish(&p);
     release(x), release(y);

@@ -182,9 +182,20 @@ Test(cuda_text, helpers_are_written_once_and_only_if_they_are_used) {
     jitc_program_finish(&nested);
 }
 
+/** Puts `jitc_kernel` in the place of the kernel's name, which is there once. */
+static void rename_kernel(const jitc_program *p, char *text) {
+    char name[32];
+    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) jitc_cuda_name_of(p));
+    cr_assert_eq(occurrences(text, name), 1, "%s", text);
+    char *found = strstr(text, name), *behind = found + strlen(name);
+    memmove(found + strlen("jitc_kernel"), behind, strlen(behind) + 1);
+    memcpy(found, "jitc_kernel", strlen("jitc_kernel"));
+}
+
 /** The text from its first union or its parameters on. */
 static void expect_kernel(jitc_program *p, const char *expected) {
     char *text = text_of(p, MOST);
+    rename_kernel(p, text);
     const char *kernel = strstr(text, expected[0] == 'u' ? "union" : "struct parameters");
     cr_assert_not_null(kernel, "%s", text);
     cr_expect_str_eq(kernel, expected, "%s", text);
@@ -221,6 +232,17 @@ Test(cuda_text, a_x_plus_y) {
                       "    }\n"
                       "    ST((uint4 *) W(3) + t, r5.all);\n"
                       "}\n");
+}
+
+/* The name is a pure function of the program, and another one's is another. */
+Test(cuda_text, a_kernel_is_named_after_its_program) {
+    jitc_program p[3] = {0};
+    for (int i = 0; i < 3; i++)
+        store(&p[i], JIT_f32, add_baked(&p[i], JIT_f32, i == 2 ? 1 : 0));
+    cr_expect_eq(jitc_cuda_name_of(&p[0]), jitc_cuda_name_of(&p[1]));
+    cr_expect_neq(jitc_cuda_name_of(&p[0]), jitc_cuda_name_of(&p[2]));
+    for (int i = 0; i < 3; i++)
+        jitc_program_finish(&p[i]);
 }
 
 Test(cuda_text, with_a_tail_vectors_are_whole_only_where_they_lie_well) {

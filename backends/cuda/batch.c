@@ -7,6 +7,7 @@
 #include "core/log.h"
 #include "cuda/module.h"
 #include "cuda/stream.h"
+#include "cuda/text.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,12 +69,13 @@ static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const u
     return status;
 }
 
-jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
-                            uint64_t *number) {
+static jit_status launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
+                         uint64_t *number) {
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
     jitc_cuda_pending p = {.function = code->function,
                            .serial = code->serial,
                            .words = 1 + (a->count ? (size_t) a->count : 1),
+                           .kernel = k->name,
                            .instructions = k->instructions,
                            .lanes = a->lanes};
     TRY(choose_shape(k, a->lanes, code->block, &p));
@@ -87,6 +89,15 @@ jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc
     TRY(queue(s, &p, &address, number));
     table->number = *number;
     return JIT_OK;
+}
+
+jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
+                            uint64_t *number) {
+    TRY(launch(s, k, a, number));
+    if (__builtin_expect(!s->device->backend->options->cuda_sync_launch, 1))
+        return JIT_OK;
+    TRY(jitc_cuda_flush(s));
+    return jitc_cuda_reach(s, *number);
 }
 
 /* ---- Handing over ---- */
@@ -103,12 +114,26 @@ static void fill_arguments(const jitc_cuda_batch *b, const jitc_cuda_pending *p,
                                 CU_LAUNCH_PARAM_BUFFER_SIZE, &a->bytes, CU_LAUNCH_PARAM_END}};
 }
 
+/* An error that an earlier kernel made is none of this launch. */
 static jit_status fail_launch(jitc_cuda_device *d, CUresult result, const jitc_cuda_pending *p) {
     char what[128];
-    snprintf(what, sizeof what, "at the launch of a kernel of %u instructions over %llu lanes",
-             p->instructions, (unsigned long long) p->lanes);
-    jitc_cuda_device_fail(d, result, JITC_CU_LaunchKernel, what);
-    return jitc_error_raise(&d->failure);
+    snprintf(what, sizeof what,
+             "at the launch of kernel " JITC_CUDA_NAME " (%u instructions over %llu lanes)",
+             (unsigned long long) p->kernel, p->instructions, (unsigned long long) p->lanes);
+    jitc_cuda_device_fail(d, result, JITC_CU_LaunchKernel, jitc_cuda_is_final(result) ? "" : what);
+    return jitc_cuda_device_raise(d);
+}
+
+/* n kernels of the batch have been launched. */
+static void note_launched_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p, size_t n)
+    REQUIRES(&s->mutex) {
+    const jitc_cuda_batch *b = &s->batch;
+    uint64_t number = jitc_load_relaxed(&s->last) - b->count + 1 + (uint64_t) (p - b->kernels);
+    for (size_t i = 0; i < n; ++i, ++p, ++number)
+        jitc_cuda_recent_add(&s->recent, (jitc_cuda_launched) {.number = number,
+                                                               .kernel = p->kernel,
+                                                               .lanes = p->lanes,
+                                                               .instructions = p->instructions});
 }
 
 static jit_status launch_each_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p, size_t n)
@@ -120,6 +145,7 @@ static jit_status launch_each_locked(jitc_cuda_stream *s, const jitc_cuda_pendin
             p->function, p->grid, 1, 1, p->block, 1, 1, 0, s->stream, NULL, a.extra);
         if (result != CUDA_SUCCESS)
             return fail_launch(s->device, result, p);
+        note_launched_locked(s, p, 1);
     }
     return JIT_OK;
 }
@@ -297,6 +323,7 @@ static bool launch_chain_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
         result = c->GraphLaunch(chain->exec, s->stream);
     if (result == CUDA_SUCCESS) {
         chain->used = ++b->launches;
+        note_launched_locked(s, p, n);
         return true;
     }
     b->no_graphs = true;                 /* it would not work the next time either */
@@ -323,12 +350,10 @@ jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {
     jitc_cuda_batch *b = &s->batch;
     if (!b->count)
         return JIT_OK;
-    if (jitc_load_acquire(&s->device->failed)) { /* pairs with note_failure_locked */
+    if (jitc_load_acquire(&s->device->failed)) { /* pairs with note_locked */
         drop_batch_locked(s);
-        return jitc_error_raise(&s->device->failure);
+        return jitc_cuda_device_raise(s->device);
     }
-    s->instructions = b->kernels[b->count - 1].instructions;
-    s->lanes = b->kernels[b->count - 1].lanes;
     jit_status status = submit_locked(s);
     drop_batch_locked(s);
     /* Other streams may come to wait for what this evaluation did, but not for the next one. */

@@ -113,8 +113,8 @@ static jit_status upload_pieces(jitc_cuda_stream *s, char *to, const char *from,
 
 static jit_status wait_for(jitc_cuda_stream *s, uint64_t number) {
     TRY(jitc_cuda_reach(s, number));
-    if (jitc_load_acquire(&s->device->failed))        /* pairs with note_failure_locked */
-        return jitc_error_raise(&s->device->failure); /* at exit, when nobody is waited for */
+    if (jitc_load_acquire(&s->device->failed))    /* pairs with note_locked */
+        return jitc_cuda_device_raise(s->device); /* at exit, when nobody is waited for */
     return JIT_OK;
 }
 

@@ -1,9 +1,9 @@
-/* device.c: opening devices; entering and leaving their contexts; their failure.  Layer: cuda. */
-#include "cuda/stream.h"
+/* device.c: opening devices; entering and leaving their contexts.  Layer: cuda. */
+#include "cuda/device.h"
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
-enum { CODE_VERSION = 1 };
+enum { CODE_VERSION = 2 };
 
 /* Bytes of a kernel's arguments: what all take, and what is taken since CUDA 12.1. */
 enum { FEW_BYTES = 4096, MANY_BYTES = 32764, MANY_SINCE = 12010 };
@@ -46,21 +46,6 @@ void jitc_cuda_device_finish(jitc_cuda_device *d) {
     }
     jitc_mutex_finish(&d->staging.lock);
     jitc_mutex_finish(&d->lock);
-}
-
-static const jitc_error forked_error = {
-    JIT_UNAVAILABLE, "cuda: this process was forked from one that used CUDA; start a new process "
-                     "(exec, or multiprocessing's spawn)"};
-
-/* Other threads of the parent may have held the locks; they are not there any more. */
-void jitc_cuda_device_forked(jitc_cuda_device *d) {
-    jitc_mutex_init(&d->lock);
-    jitc_mutex_init(&d->staging.lock);
-    d->failure = forked_error;
-    jitc_store_relaxed(&d->failed, true);
-    jitc_store_relaxed(&d->lost, true);
-    for (jitc_cuda_stream *s = d->streams; s; s = s->next)
-        jitc_cuda_stream_forked(s);
 }
 
 static jit_status read_attributes(jitc_cuda_device *d) {
@@ -106,70 +91,12 @@ jit_status jitc_cuda_device_get(jitc_backend *base, int ordinal, jitc_cuda_devic
     if (__builtin_expect(jitc_load_acquire(&d->opened), 1)) /* pairs with open_locked */
         return JIT_OK;
     if (jitc_cuda_backend_of(base)->forked)
-        return jitc_error_raise(&forked_error);
+        return jitc_cuda_fail_forked();
     jitc_mutex_lock(&d->lock);
     if (!jitc_load_relaxed(&d->opened))
         status = open_locked(d);
     jitc_mutex_unlock(&d->lock);
     return status;
-}
-
-/* ---- Failure ---- */
-
-bool jitc_cuda_is_final(CUresult result) {
-    switch (result) {
-        case CUDA_ERROR_DEINITIALIZED:
-        case CUDA_ERROR_INVALID_CONTEXT:
-        case CUDA_ERROR_ECC_UNCORRECTABLE:
-        case CUDA_ERROR_ILLEGAL_ADDRESS:
-        case CUDA_ERROR_LAUNCH_TIMEOUT:
-        case CUDA_ERROR_CONTEXT_IS_DESTROYED:
-        case CUDA_ERROR_ASSERT:
-        case CUDA_ERROR_HARDWARE_STACK_ERROR:
-        case CUDA_ERROR_ILLEGAL_INSTRUCTION:
-        case CUDA_ERROR_MISALIGNED_ADDRESS:
-        case CUDA_ERROR_INVALID_ADDRESS_SPACE:
-        case CUDA_ERROR_INVALID_PC:
-        case CUDA_ERROR_LAUNCH_FAILED: return true;
-        default: return false;
-    }
-}
-
-static void note_failure_locked(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
-                                const char *what) REQUIRES(&d->lock) {
-    char text[256];
-    bool lost = result == CUDA_ERROR_CONTEXT_IS_DESTROYED || result == CUDA_ERROR_DEINITIALIZED ||
-                (result == CUDA_ERROR_INVALID_CONTEXT && f == JITC_CU_CtxPushCurrent);
-    if (lost)
-        jitc_store_release(&d->lost, true); /* pairs with jitc_cuda_enter_failed */
-    if (jitc_load_relaxed(&d->failed))
-        return;
-    jitc_cuda_describe(&d->backend->cuda, result, f, text, sizeof text);
-    d->cause = result;
-    d->failure.status = JIT_DEVICE_FAILED;
-    snprintf(d->failure.text, sizeof d->failure.text,
-             "cuda: device %d has failed and is not used any more: %s%s%s%s", d->ordinal, text,
-             lost && result != CUDA_ERROR_DEINITIALIZED
-                 ? "; somebody else has destroyed or reset the device's primary context"
-                 : "",
-             *what ? "; " : "", what);
-    jitc_store_release(&d->failed, true); /* pairs with jitc_cuda_enter */
-}
-
-void jitc_cuda_device_fail(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
-                           const char *what) {
-    jitc_mutex_lock(&d->lock);
-    note_failure_locked(d, result, f, what);
-    jitc_mutex_unlock(&d->lock);
-}
-
-jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cuda_function f) {
-    if (__builtin_expect(result == CUDA_SUCCESS, 1))
-        return JIT_OK;
-    if (!jitc_cuda_is_final(result))
-        return jitc_cuda_check(&d->backend->cuda, result, f);
-    jitc_cuda_device_fail(d, result, f, "");
-    return jitc_error_raise(&d->failure);
 }
 
 /* ---- The context ---- */
@@ -210,8 +137,8 @@ void jitc_cuda_pop(const jitc_cuda *c, CUcontext context) {
 jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope) {
     jitc_cuda_function f;
     *scope = (jitc_cuda_scope) {0};
-    if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_failure_locked */
-        return jitc_error_raise(&d->failure);
+    if (__builtin_expect(jitc_load_acquire(&d->failed), 0)) /* pairs with note_locked */
+        return jitc_cuda_device_raise(d);
     CUresult result = push(d, scope, &f);
     return jitc_cuda_device_check(d, result, f);
 }
@@ -219,7 +146,7 @@ jit_status jitc_cuda_enter(jitc_cuda_device *d, jitc_cuda_scope *scope) {
 bool jitc_cuda_enter_failed(jitc_cuda_device *d, jitc_cuda_scope *scope) {
     jitc_cuda_function f;
     *scope = (jitc_cuda_scope) {0};
-    if (jitc_load_acquire(&d->lost)) /* pairs with note_failure_locked */
+    if (jitc_load_acquire(&d->lost)) /* pairs with note_locked */
         return false;
     CUresult result = push(d, scope, &f);
     if (result != CUDA_SUCCESS && !jitc_cuda_is_final(result))

@@ -9,7 +9,7 @@
  *
  * What a device could not run leaves results that are wrong, wherever they are used next. So a
  * failure of work that was queued is one of the device: from then on all that would read or launch
- * there fails with that first message. */
+ * there fails. The first who hears of it is told all, others what it was in short. */
 #ifndef JITC_CUDA_DEVICE_H
 #define JITC_CUDA_DEVICE_H
 #include "cuda/driver.h"
@@ -42,7 +42,8 @@ typedef struct jitc_cuda_device {
     jitc_cuda_code *retired;   /* to be unloaded when the device is idle */
     atomic_uint stream_count;  /* written under the lock */
     atomic_bool has_retired;   /* likewise */
-    jitc_error failure;        /* this and `cause` are valid once `failed` */
+    jitc_error failure, later; /* these and `cause` are valid once `failed`: what is said first, */
+    atomic_bool told;          /* once, and afterwards */
     CUresult cause;
     atomic_bool failed; /* its work has failed */
     atomic_bool lost;   /* and its context is gone with all that was made in it */
@@ -103,6 +104,8 @@ bool jitc_cuda_is_final(CUresult result);
  *  be "", goes into the text behind the driver's words. */
 void jitc_cuda_device_fail(jitc_cuda_device *d, CUresult result, jitc_cuda_function f,
                            const char *what);
+/** Raise the failure of a device that has failed. */
+jit_status jitc_cuda_device_raise(jitc_cuda_device *d);
 /** As jitc_cuda_check(), and a final error, which earlier work may have caused, fails the device.
  */
 jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cuda_function f);
@@ -110,6 +113,8 @@ jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cud
 /** The process is the child of one that used the devices: they fail, and the driver is not called
  *  any more. The only thread calls it. */
 void jitc_cuda_device_forked(jitc_cuda_device *d);
+/** What calls get there. JIT_UNAVAILABLE. */
+jit_status jitc_cuda_fail_forked(void);
 
 /** Memory; the context is current. */
 jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out);

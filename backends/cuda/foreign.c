@@ -90,7 +90,7 @@ static bool has_ended(jitc_cuda_stream *s) {
 
 jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {
     TRY(check_token(other, JITC_STREAM_LEGACY));
-    if (has_ended(s) && !jitc_load_acquire(&s->device->failed)) /* pairs with note_failure_locked */
+    if (has_ended(s) && !jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
         return JIT_OK;
     INSIDE(s->device, release_inside(s, other));
 }
@@ -146,7 +146,7 @@ static jit_status acquire_inside(jitc_cuda_stream *s, intptr_t other) {
 jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other) {
     TRY(check_token(other, 0));
     if ((other == JITC_STREAM_NONE || other == JITC_STREAM_LEGACY) &&
-        !jitc_load_acquire(&s->device->failed)) /* pairs with note_failure_locked */
+        !jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
         return JIT_OK; /* ORDER: the legacy stream's work before ours, as our streams are blocking
                         */
     INSIDE(s->device, acquire_inside(s, other));

@@ -3,6 +3,7 @@
 #include "cuda/stream.h"
 #include "cuda/text.h"
 #include <elf.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -82,12 +83,14 @@ static unsigned choose_block(const jitc_cuda *c, CUfunction function) {
     return best ? (unsigned) best : BLOCK; /* the launch will say what is wrong */
 }
 
-static jit_status load_image(jitc_cuda_device *d, const char *image, jitc_cuda_code *l) {
+static jit_status load_image(jitc_cuda_device *d, const char *image, uint64_t kernel,
+                             jitc_cuda_code *l) {
+    char name[32];
     const jitc_cuda *c = &d->backend->cuda;
     TRY(check_load(d, c->ModuleLoadData(&l->module, image, 0, NULL, NULL), JITC_CU_ModuleLoadData));
-    jit_status status =
-        check_load(d, c->ModuleGetFunction(&l->function, l->module, JITC_CUDA_ENTRY),
-                   JITC_CU_ModuleGetFunction);
+    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) kernel);
+    jit_status status = check_load(d, c->ModuleGetFunction(&l->function, l->module, name),
+                                   JITC_CU_ModuleGetFunction);
     /* A driver that loads lazily would else do it, and wait, at the first launch. */
     if (status == JIT_OK && c->FuncLoad)
         status = check_load(d, c->FuncLoad(l->function), JITC_CU_FuncLoad);
@@ -100,7 +103,8 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, jitc_cuda_c
     return JIT_OK;
 }
 
-static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, jitc_cuda_code **out) {
+static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, uint64_t kernel,
+                            jitc_cuda_code **out) {
     char *image;
     void *p;
     if (!is_whole(code))
@@ -110,7 +114,7 @@ static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, jitc_cud
     *out = p;
     jit_status status = copy_image(code, &image);
     if (status == JIT_OK) {
-        status = load_image(d, image, *out);
+        status = load_image(d, image, kernel, *out);
         free(image);
     }
     if (status != JIT_OK)
@@ -139,7 +143,8 @@ jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, con
     jitc_cuda_layout layout = jitc_cuda_layout_of(p, d->most_bytes);
     TRY(jitc_calloc(1, sizeof(jitc_cuda_kernel), &memory));
     jitc_cuda_kernel *k = memory;
-    jit_status status = load_code(d, code, &l);
+    k->name = jitc_cuda_name_of(p);
+    jit_status status = load_code(d, code, k->name, &l);
     if (status != JIT_OK) {
         free(k);
         return status;
@@ -156,7 +161,7 @@ jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, con
 
 jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code) {
     jitc_cuda_code *l;
-    TRY(load_code(k->device, code, &l));
+    TRY(load_code(k->device, code, k->name, &l));
     /* A launch may be about to use the older code: it stays until the kernel goes. */
     l->next = jitc_load_relaxed(&k->code);
     while (!jitc_compare_exchange(&k->code, &l->next, l)) { /* pairs with jitc_cuda_launch */

@@ -22,7 +22,8 @@ struct jitc_cuda_kernel {
     _Atomic(jitc_cuda_code *) code; /* the newest */
     uint32_t elements;              /* per thread */
     bool in_memory;                 /* arguments are read through a pointer */
-    uint32_t instructions;          /* of the program, for messages */
+    uint64_t name;                  /* see text.h; this and the next are for messages */
+    uint32_t instructions;          /* of the program */
 };
 
 static inline jitc_cuda_kernel *jitc_cuda_kernel_of(jitc_kernel *k) {

@@ -2,7 +2,6 @@
  * Layer: cuda. */
 #include "cuda/stream.h"
 #include "core/mem.h"
-#include <stdio.h>
 #include <stdlib.h>
 
 static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
@@ -94,16 +93,6 @@ static void note_finished_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->m
         jitc_store_release(&s->finished, n); /* pairs with jitc_cuda_reached */
     while (s->marks && s->mark[0]->number <= n)
         forget_first_locked(s);
-}
-
-/* A call that looks at the stream's work has failed, and for good: the work did. */
-static void fail_locked(jitc_cuda_stream *s, outcome o) REQUIRES(&s->mutex) {
-    char last[128] = "";
-    if (s->instructions)
-        snprintf(last, sizeof last,
-                 "the last kernel of this stream was one of %u instructions over %llu lanes",
-                 s->instructions, (unsigned long long) s->lanes);
-    jitc_cuda_device_fail(s->device, o.result, o.function, last);
 }
 
 uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
@@ -205,7 +194,7 @@ static bool query_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->mutex) {
     if (o.result == CUDA_SUCCESS)
         note_finished_locked(s, m->number);
     else if (jitc_cuda_is_final(o.result))
-        fail_locked(s, o);
+        jitc_cuda_device_fail(s->device, o.result, o.function, "");
     return o.result == CUDA_SUCCESS || jitc_cuda_is_final(o.result);
 }
 
@@ -265,11 +254,8 @@ static outcome wait_inside(jitc_cuda_stream *s, uint64_t n) {
         o = wait_for_mark(s, m);
     if (o.result != CUDA_SUCCESS && !jitc_cuda_is_final(o.result))
         o = wait_for_all(s); /* without events, then */
-    if (jitc_cuda_is_final(o.result)) {
-        jitc_mutex_lock(&s->mutex);
-        fail_locked(s, o);
-        jitc_mutex_unlock(&s->mutex);
-    }
+    if (jitc_cuda_is_final(o.result))
+        jitc_cuda_device_fail(s->device, o.result, o.function, "");
     return o;
 }
 
@@ -277,13 +263,15 @@ jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n) {
     jitc_cuda_device *d = s->device;
     jitc_cuda_scope scope;
     outcome o = {CUDA_SUCCESS, JITC_CU_EventSynchronize};
+    if (d->backend->forked && n <= jitc_load_relaxed(&s->finished))
+        return JIT_OK; /* before the fork */
     /* pairs with note_finished_locked */
     if (n > jitc_load_acquire(&s->finished) && jitc_cuda_enter_failed(d, &scope)) {
         o = wait_inside(s, n);
         jitc_cuda_leave(d, &scope);
     }
-    if (jitc_load_acquire(&d->failed)) /* pairs with note_failure_locked */
-        return d->cause == CUDA_ERROR_DEINITIALIZED ? JIT_OK : jitc_error_raise(&d->failure);
+    if (jitc_load_acquire(&d->failed)) /* pairs with note_locked */
+        return d->cause == CUDA_ERROR_DEINITIALIZED ? JIT_OK : jitc_cuda_device_raise(d);
     return jitc_cuda_check(&d->backend->cuda, o.result, o.function);
 }
 
@@ -347,5 +335,6 @@ void jitc_cuda_note_user_wait(jitc_cuda_stream *s) {
 
 void jitc_cuda_stream_forked(jitc_cuda_stream *s) {
     jitc_mutex_init(&s->mutex); /* a thread that is not there any more may have held it */
+    jitc_spin_init(&s->recent.lock);
     jitc_store_relaxed(&s->first_call, UINT64_MAX);
 }

@@ -9,6 +9,7 @@
 #ifndef JITC_CUDA_STREAM_H
 #define JITC_CUDA_STREAM_H
 #include "cuda/device.h"
+#include "cuda/recent.h"
 
 /** An event behind work number `number`. */
 typedef struct jitc_cuda_mark {
@@ -23,9 +24,9 @@ typedef struct jitc_cuda_pending {
     CUfunction function;
     uint64_t serial; /* of its code */
     unsigned grid, block;
-    size_t words, first; /* its arguments, in the batch's */
+    size_t words, first;    /* its arguments, in the batch's */
+    uint64_t kernel, lanes; /* its name, see text.h; these and the next are for messages */
     uint32_t instructions;
-    uint64_t lanes; /* this and the one before: for messages */
 } jitc_cuda_pending;
 
 enum {
@@ -84,6 +85,7 @@ struct jitc_cuda_stream {
     _Atomic uint64_t finished;   /* known to be done */
     _Atomic uint64_t first_call; /* number of the first call not made yet; UINT64_MAX: none */
     atomic_bool shown;           /* its handle, to a user: there may be work that is not ours */
+    jitc_cuda_recent recent;     /* launches; under a lock of its own */
     jitc_cuda_stream *next;      /* in the device's list, under its lock */
 
     jitc_mutex mutex; /* guards the following; one at a time, never held while the CPU waits */
@@ -92,8 +94,6 @@ struct jitc_cuda_stream {
     jitc_cuda_mark *mark[JITC_CUDA_MARKS]; /* ascending */
     unsigned marks;
     jitc_cuda_mark *free_marks;
-    uint32_t instructions; /* of the kernel submitted last */
-    uint64_t lanes;
 
     /* Guarded by base.lock, as all that queues is called under it. */
     CUevent sync_stream_event; /* for the order with others' streams; without times */

@@ -17,6 +17,7 @@
 #include "cuda/text.h"
 #include "cuda/expression.h"
 #include "cuda/prelude.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -314,18 +315,21 @@ static void put_all_instructions(kernel *k) {
 /* The whole. */
 
 static void put_head(kernel *k) {
+    char name[32];
+    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) jitc_cuda_name_of(k->p));
     if (k->layout.elements > 1)
         put_unions(k);
     if (k->layout.in_memory)
-        jitc_cuda_put_text(&k->w,
-                           "#define W(number) LD_u64(word + (number))\n"
-                           "KERNEL void " JITC_CUDA_ENTRY "(u64 lanes, const u64 *word) {\n");
+        jitc_cuda_putf(&k->w,
+                       "#define W(number) LD_u64(word + (number))\n"
+                       "KERNEL void %s(u64 lanes, const u64 *word) {\n",
+                       name);
     else
         jitc_cuda_putf(&k->w,
                        "struct parameters { u64 n; u64 word[%u]; };\n"
                        "#define W(number) P.word[number]\n"
-                       "KERNEL void " JITC_CUDA_ENTRY "(const struct parameters P) {\n",
-                       k->p->head.params ? k->p->head.params : 1);
+                       "KERNEL void %s(const struct parameters P) {\n",
+                       k->p->head.params ? k->p->head.params : 1, name);
     jitc_cuda_putf(&k->w, "    const %s n = (%s) %s;\n", k->index, k->index,
                    k->layout.in_memory ? "lanes" : "P.n");
 }
@@ -366,6 +370,10 @@ static bool needs_numbers(const jitc_program *p) {
             return true;
     }
     return false;
+}
+
+uint64_t jitc_cuda_name_of(const jitc_program *p) {
+    return jitc_program_hash(p, 0).lo >> 16;
 }
 
 jit_status jitc_cuda_text(const jitc_program *p, jitc_cuda_layout layout, char **out) {

@@ -2,17 +2,19 @@
  *
  * One kernel a text, always of the same shape:
  *
- *   KERNEL void jitc_kernel(const struct parameters P)     struct { u64 n; u64 word[COUNT]; }
- *   KERNEL void jitc_kernel(u64 n, const u64 *word)        IN_MEMORY: more words than fit
+ *   KERNEL void jitc_0123456789ab(const struct parameters P)     struct { u64 n; u64 word[COUNT]; }
+ *   KERNEL void jitc_0123456789ab(u64 n, const u64 *word)        IN_MEMORY: more words than fit
  *
- * run with blocks of any size (one dimension) over ceil(n / (block * elements)) blocks. The text
- * keeps to what NVRTC and a C compiler both take, given a few macros (KERNEL, DEV, LD, ST): see
- * prelude.def. */
+ * named after a hash of the program, and run with blocks of any size (one dimension) over ceil(n /
+ * (block * elements)) blocks. The text keeps to what NVRTC and a C compiler both take, given a few
+ * macros (KERNEL, DEV, LD, ST): see prelude.def. */
 #ifndef JITC_CUDA_TEXT_H
 #define JITC_CUDA_TEXT_H
 #include "ir/program.h"
 
-#define JITC_CUDA_ENTRY "jitc_kernel"
+/** The name of a kernel, by a number that is made of its program. */
+#define JITC_CUDA_NAME "jitc_%012llx"
+uint64_t jitc_cuda_name_of(const jitc_program *p);
 
 /** How a program is laid out; a pure function of it. */
 typedef struct jitc_cuda_layout {
