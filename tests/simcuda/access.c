@@ -1,6 +1,6 @@
 /* access.c: loads, stores and atomics of a kernel, and the shared memory of a block.
  *
- * A pointer of a kernel is a device address, reached through sim_reach(), or one into the arena of
+ * A pointer of a kernel is a device address, reached through the driver, or one into the arena of
  * its block, which is the host's memory. */
 #include "access.h"
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static inline void *reach(uint64_t address, unsigned bytes, unsigned alignment, 
         sim_stop(SIM_MISALIGNED, "%s of %u bytes at %#llx, which is no multiple of %u", verbs[kind],
                  bytes, (unsigned long long) address, alignment);
     }
-    void *p = sim_reach(address, bytes, kind);
+    void *p = sim_reach_to_access(address, bytes, kind);
     return p ? p : reach_elsewhere(sim_running, address, bytes, kind);
 }
 

@@ -1,5 +1,5 @@
 /* context.c: contexts, and which one is current in a thread.  Layer: tests. */
-#include "state.h"
+#include "order.h"
 
 enum { STACK = 64 };
 
@@ -199,5 +199,5 @@ CUresult sim_cuCtxGetStreamPriorityRange(int *least, int *greatest) {
 
 CUresult sim_cuCtxSynchronize(void) {
     CUresult result = sim_capture_wait_for_context(sim_current());
-    return result == CUDA_SUCCESS ? sim_context_wait(sim_current()) : result;
+    return result == CUDA_SUCCESS ? sim_order_wait_all(sim_current()) : result;
 }

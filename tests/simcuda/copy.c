@@ -2,7 +2,7 @@
  *
  * Pageable memory that is read is read in the call, as the real driver stages it; pinned memory,
  * and all memory that is written, when the copy runs. */
-#include "state.h"
+#include "order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,9 +22,8 @@ typedef struct fill {
 } fill;
 
 /** Where `bytes` bytes at `address` can be reached; NULL and a fault that names `what`. */
-static void *reach(const char *what, const char *side, uint64_t address, size_t bytes,
-                   sim_access kind) {
-    void *found = sim_reach(address, bytes, kind);
+static void *reach(const char *what, const char *side, uint64_t address, size_t bytes) {
+    void *found = sim_reach(address, bytes);
     if (found)
         return found;
     char text[256];
@@ -37,11 +36,15 @@ static CUresult run_copy(sim_work *w) {
     const copy *c = (const copy *) w;
     const void *from = c->staged          ? c->staged
                        : c->from_pageable ? (const void *) (uintptr_t) c->from
-                                          : reach(w->what, "source", c->from, c->bytes, SIM_READ);
+                                          : reach(w->what, "source", c->from, c->bytes);
     void *to = c->to_pageable ? (void *) (uintptr_t) c->to
-                              : reach(w->what, "destination", c->to, c->bytes, SIM_WRITE);
+                              : reach(w->what, "destination", c->to, c->bytes);
     if (!from || !to)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (!c->staged && !c->from_pageable)
+        sim_order_range(c->from, c->bytes, SIM_READ);
+    if (!c->to_pageable)
+        sim_order_range(c->to, c->bytes, SIM_WRITE);
     memmove(to, from, c->bytes);
     return CUDA_SUCCESS;
 }
@@ -52,12 +55,12 @@ static void end_copy(sim_work *w) {
 
 /** Is it memory that the driver knows nothing of? */
 static bool is_pageable(uint64_t address) {
-    return !sim_memory_is_device(address) && !sim_reach(address, 1, SIM_READ);
+    return !sim_memory_is_device(address) && !sim_reach(address, 1);
 }
 
 static bool reaches(const char *what, const copy *c, bool from_pageable) {
-    return (from_pageable || reach(what, "source", c->from, c->bytes, SIM_READ)) &&
-           (c->to_pageable || reach(what, "destination", c->to, c->bytes, SIM_WRITE));
+    return (from_pageable || reach(what, "source", c->from, c->bytes)) &&
+           (c->to_pageable || reach(what, "destination", c->to, c->bytes));
 }
 
 /** Queue a copy; *out: where. */
@@ -118,8 +121,13 @@ static CUresult within(const char *what, CUdeviceptr to, CUdeviceptr from, size_
     return submit(what, c, false, stream, &point);
 }
 
+/** Of a point where its stream stands. */
+static sim_clock *clock_at(sim_point p) {
+    return p.stream ? p.stream->clock : NULL;
+}
+
 static CUresult waited(CUresult result, sim_point point) {
-    return result == CUDA_SUCCESS ? sim_point_wait(point, sim_current()) : result;
+    return result == CUDA_SUCCESS ? sim_order_wait(point, clock_at(point), sim_current()) : result;
 }
 
 CUresult sim_cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream) {
@@ -168,9 +176,10 @@ CUresult sim_cuMemcpy(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream s
 
 static CUresult run_fill(sim_work *w) {
     const fill *f = (const fill *) w;
-    char *to = reach(w->what, "destination", f->to, f->width * f->count, SIM_WRITE);
+    char *to = reach(w->what, "destination", f->to, f->width * f->count);
     if (!to)
         return CUDA_ERROR_ILLEGAL_ADDRESS;
+    sim_order_range(f->to, f->width * f->count, SIM_WRITE);
     for (size_t i = 0; i < f->count; i++)
         memcpy(to + i * f->width, &f->value, f->width); /* the low bytes */
     return CUDA_SUCCESS;
@@ -184,7 +193,7 @@ static CUresult set(fill f, CUstream stream) {
         return CUDA_ERROR_INVALID_VALUE;
     if (f.count == 0)
         return CUDA_SUCCESS;
-    if (!reach("cuMemset", "destination", f.to, f.width * f.count, SIM_WRITE))
+    if (!reach("cuMemset", "destination", f.to, f.width * f.count))
         return CUDA_ERROR_INVALID_VALUE;
     fill *w = sim_work_create(sizeof *w, "cuMemset", run_fill);
     f.work = w->work;

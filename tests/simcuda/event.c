@@ -2,7 +2,7 @@
  *
  * Recording queues a marker; the event remembers the marker's place, which is what a wait that is
  * queued later keeps, whatever becomes of the event. */
-#include "state.h"
+#include "order.h"
 #include <time.h>
 
 enum { EVENT_FLAGS = 7, EVENT_INTERPROCESS = 4 };
@@ -13,6 +13,7 @@ typedef struct sim_event {
     bool recorded;
     sim_captured captured;
     sim_point point;
+    sim_clock *clock;    /* what came before it */
     uint64_t generation; /* how often it was recorded */
     uint64_t time_ns;    /* when the marker of this generation ran */
 } sim_event;
@@ -71,6 +72,7 @@ CUresult sim_cuEventRecord(CUevent event, CUstream stream) {
     m->generation = ++e->generation;
     e->recorded = true;
     e->point = sim_submit(&m->work, s);
+    sim_order_keep(&e->clock, s);
     return CUDA_SUCCESS;
 }
 
@@ -86,6 +88,7 @@ CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
         return result;
     sim_work *w = sim_work_create(sizeof *w, "cuStreamWaitEvent", NULL);
     sim_work_after(w, e->point);
+    sim_order_after(s, e->clock);
     sim_submit(w, s);
     return CUDA_SUCCESS;
 }
@@ -98,6 +101,7 @@ CUresult sim_cuEventQuery(CUevent event) {
         return CUDA_ERROR_CAPTURED_EVENT;
     if (!sim_point_done(e->point))
         return CUDA_ERROR_NOT_READY;
+    sim_order_host(e->clock);
     return e->object.context->error;
 }
 
@@ -105,7 +109,7 @@ CUresult sim_cuEventSynchronize(CUevent event) {
     sim_event *e = sim_object_find(event, SIM_EVENT);
     if (!e || sim_capture_wait_for_event(&e->captured) != CUDA_SUCCESS)
         return e ? CUDA_ERROR_CAPTURED_EVENT : CUDA_ERROR_INVALID_HANDLE;
-    return sim_point_wait(e->point, e->object.context);
+    return sim_order_wait(e->point, e->clock, e->object.context);
 }
 
 CUresult sim_cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
@@ -119,6 +123,8 @@ CUresult sim_cuEventElapsedTime(float *ms, CUevent start, CUevent end) {
         return CUDA_ERROR_CAPTURED_EVENT;
     if (!sim_point_done(a->point) || !sim_point_done(b->point))
         return CUDA_ERROR_NOT_READY;
+    sim_order_host(a->clock);
+    sim_order_host(b->clock);
     *ms = (float) ((double) (int64_t) (b->time_ns - a->time_ns) * 1e-6);
     return CUDA_SUCCESS;
 }

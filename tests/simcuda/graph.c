@@ -3,7 +3,7 @@
  * An executable graph is run as one piece of work: its nodes one after another, in an order that
  * their edges allow and the seed decides. Work that was captured is kept and run at every launch; a
  * host function that was, holds up the whole device. */
-#include "state.h"
+#include "order.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ typedef struct sim_exec {
     sim_graph *graph; /* whose nodes it knows; may have been destroyed */
     size_t count;     /* nodes that the graph had */
     step *steps;
-    sim_point last; /* its launches run one after another */
+    sim_point last;   /* its launches run one after another */
+    sim_clock *clock; /* of the last one */
 } sim_exec;
 
 typedef struct running {
@@ -81,6 +82,10 @@ static CUresult run_step(const step *s) {
         sim_set_calling(false);
     }
     return w->run ? w->run(w) : CUDA_SUCCESS;
+}
+
+static const char *name_of(const step *s) {
+    return s->work ? s->work->work->what : NULL;
 }
 
 static step *copy_steps(const step *from, size_t count) {
@@ -293,15 +298,35 @@ static size_t choose(const running *r, const bool *ran) {
     return chosen;
 }
 
+/** Bits of the nodes that come before node `i`: those before its neighbours, which ran, and they.
+ */
+static uint64_t *find_before(const sim_graph *g, size_t i, uint64_t *before, size_t words) {
+    uint64_t *own = before + i * words;
+    for (size_t j = 0; j < g->nodes[i]->before.count; j++) {
+        size_t neighbour = g->nodes[i]->before.items[j];
+        for (size_t k = 0; k < words; k++)
+            own[k] |= before[neighbour * words + k];
+        own[neighbour / 64] |= (uint64_t) 1 << neighbour % 64;
+    }
+    return own;
+}
+
 static CUresult run(sim_work *w) {
     const running *r = (const running *) w;
     CUresult result = CUDA_SUCCESS;
+    size_t words = r->count / 64 + 1;
     bool *ran = sim_new(r->count + 1);
+    uint64_t *before = sim_new((r->count + 1) * words * sizeof *before);
     for (size_t n = 0; n < r->count && result == CUDA_SUCCESS; n++) {
         size_t i = choose(r, ran);
         ran[i] = true;
+        if (w->stream) /* not as a node of another graph: all of it is that node */
+            sim_order_node(i, find_before(r->graph, i, before, words), name_of(&r->steps[i]));
         result = run_step(&r->steps[i]);
     }
+    if (w->stream)
+        sim_order_node(SIZE_MAX, NULL, NULL);
+    free(before);
     free(ran);
     return result;
 }
@@ -334,8 +359,12 @@ CUresult sim_cuGraphLaunch(CUgraphExec exec, CUstream stream) {
     r->count = e->count;
     r->steps = copy_steps(e->steps, e->count);
     sim_work_after(&r->work, e->last);
-    sim_point last = sim_submit(&r->work, s);
-    if (!s->capture)
-        e->last = last;
+    if (s->capture) {
+        sim_submit(&r->work, s);
+        return CUDA_SUCCESS;
+    }
+    sim_order_after(s, e->clock);
+    e->last = sim_submit(&r->work, s);
+    sim_order_keep(&e->clock, s);
     return CUDA_SUCCESS;
 }

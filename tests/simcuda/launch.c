@@ -1,5 +1,5 @@
 /* launch.c: one launch of a kernel.  Layer: tests. */
-#include "state.h"
+#include "order.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -123,7 +123,9 @@ static CUresult error_of(sim_result result) {
 CUresult sim_call_run(const sim_call *c) {
     char report[1024] = "";
     uint64_t start = now_us(), least = sim_kernel_time();
+    sim_order_kernel(c->kernel->name);
     sim_result result = sim_run(&c->launch, report, sizeof report);
+    sim_order_kernel_end();
     if (result != SIM_OK)
         sim_fault("%s", report);
     for (uint64_t spent; (spent = now_us() - start) < least;)

@@ -8,7 +8,8 @@
  *
  * Pinned memory has one mapping, in which only what is allocated can be touched. Addresses are used
  * once until all have been used; between allocations is a gap that nothing can reach. */
-#include "state.h"
+#include "order.h"
+#include "segments.h"
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -63,13 +64,26 @@ static inline sim_allocation *allocation_in(const arena *a, uint64_t address) {
     return atomic_load_explicit(&a->pages[(address - a->base) >> PAGE_BITS], memory_order_acquire);
 }
 
-void *sim_reach(uint64_t address, size_t bytes, sim_access kind) {
-    (void) kind; /* for a checker of order */
-    const arena *a = arena_at(address);
-    const sim_allocation *block = a ? allocation_in(a, address) : NULL;
+/** The live allocation in `a` that has all these bytes, or NULL. */
+static inline sim_allocation *live_around(const arena *a, uint64_t address, size_t bytes) {
+    sim_allocation *block = a ? allocation_in(a, address) : NULL;
     if (!block || !atomic_load_explicit(&block->live, memory_order_relaxed) ||
         address < block->base || address >= block->end || bytes > block->end - address)
         return NULL;
+    return block;
+}
+
+void *sim_reach(uint64_t address, size_t bytes) {
+    const arena *a = arena_at(address);
+    return live_around(a, address, bytes) ? a->host + (address - a->base) : NULL;
+}
+
+void *sim_reach_to_access(uint64_t address, size_t bytes, sim_access kind) {
+    const arena *a = arena_at(address);
+    sim_allocation *block = live_around(a, address, bytes);
+    if (!block)
+        return NULL;
+    sim_order_mark(block, address - block->base, bytes, kind);
     return a->host + (address - a->base);
 }
 
@@ -250,6 +264,8 @@ void sim_memory_destroy(sim_allocation *block) {
     *link = block->next;
     a->used -= rounded(block->end - block->base);
     block->live = false;
+    sim_segments_free(block->segments);
+    block->segments = NULL;
     if (block->pinned)
         protect(block, PROT_NONE);
     else

@@ -1,5 +1,5 @@
 /* pool.c: the entry points that allocate, free and describe memory.  Layer: tests. */
-#include "state.h"
+#include "order.h"
 
 typedef struct freeing {
     sim_work work;
@@ -33,6 +33,7 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer) {
     if (result != CUDA_SUCCESS)
         return result;
     block->late = sim_context_busy(block->context);
+    sim_order_freed_by_host(block, "cuMemFree");
     sim_memory_destroy(block);
     return CUDA_SUCCESS;
 }
@@ -59,8 +60,10 @@ CUresult sim_cuMemFreeHost(void *pointer) {
         return result;
     block->ending = true; /* nobody frees it meanwhile */
     sim_context_wait(block->context);
-    if (block->live)
+    if (block->live) {
+        sim_order_freed_by_host(block, "cuMemFreeHost");
         sim_memory_destroy(block);
+    }
     return CUDA_SUCCESS;
 }
 
@@ -74,7 +77,7 @@ CUresult sim_cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, un
 
 /** The live allocation with `pointer` in it, or NULL. */
 static const sim_allocation *around(CUdeviceptr pointer) {
-    return sim_reach(pointer, 1, SIM_READ) ? sim_memory_at(pointer) : NULL;
+    return sim_reach(pointer, 1) ? sim_memory_at(pointer) : NULL;
 }
 
 CUresult sim_cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr pointer) {
@@ -143,17 +146,25 @@ CUresult sim_cuPointerGetAttributes(unsigned count, int *attributes, void **data
 /* ---- in stream order ---- */
 
 CUresult sim_cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream) {
-    const sim_stream *s = sim_stream_find(stream);
+    sim_stream *s = sim_stream_find(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = sim_capture_memory(s);
-    return result == CUDA_SUCCESS ? sim_cuMemAlloc_v2(pointer, bytes) : result;
+    if (result == CUDA_SUCCESS)
+        result = sim_cuMemAlloc_v2(pointer, bytes);
+    if (result == CUDA_SUCCESS)
+        sim_memory_at(*pointer)->birth =
+            sim_submit(sim_work_create(sizeof(sim_work), "cuMemAllocAsync", NULL), s);
+    return result;
 }
 
 static void end_freeing(sim_work *w) {
     sim_allocation *block = ((freeing *) w)->block;
-    if (block->live)
-        sim_memory_destroy(block);
+    if (!block->live)
+        return;
+    if (w->stream->object.context->error == CUDA_SUCCESS)
+        sim_order_freed(block, w);
+    sim_memory_destroy(block);
 }
 
 CUresult sim_cuMemFreeAsync(CUdeviceptr pointer, CUstream stream) {

@@ -4,7 +4,7 @@
  *   stream B   [7]                and all points in `after` are done; which of the ready heads runs
  *   stream C   [2] [3]            next is decided by the seed (0: the one queued first)
  */
-#include "state.h"
+#include "order.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -85,6 +85,7 @@ void sim_work_after(sim_work *w, sim_point p) {
 void sim_work_free(sim_work *w) {
     if (w->end)
         w->end(w);
+    sim_order_done(w);
     free(w->after);
     free(w);
 }
@@ -112,6 +113,7 @@ sim_point sim_submit(sim_work *w, sim_stream *s) {
     w->stream = s;
     w->number = ++s->queued;
     w->order = ++q.order;
+    sim_order_action(w);
     if (s->tail)
         s->tail->next = w;
     else
@@ -173,6 +175,7 @@ static void run(sim_stream *s) {
         pthread_cond_signal(&q.calls);
         return;
     }
+    sim_order_work(w);
     if (w->run && runs) {
         sim_unlock();
         result = w->run(w);

@@ -18,9 +18,10 @@
 typedef enum sim_access { SIM_READ = 1, SIM_WRITE = 2, SIM_ATOMIC = 4 } sim_access;
 
 /** Where `bytes` bytes at device address `address` can be reached by the host; NULL if they do not
- *  lie in one live allocation of any device. Called for every access of a kernel: fast (a page
- *  table look-up), no lock. */
-void *sim_reach(uint64_t address, size_t bytes, sim_access kind);
+ *  lie in one live allocation of any device. Fast (a page table look-up), no lock. */
+void *sim_reach(uint64_t address, size_t bytes);
+/** The same, for a kernel that accesses it: its order with other work will be checked. */
+void *sim_reach_to_access(uint64_t address, size_t bytes, sim_access kind);
 /** What lies there, in words: "0x7f… is 4 bytes past allocation 3 of 64 bytes". For reports. */
 void sim_describe(uint64_t address, char *text, size_t size);
 
@@ -95,7 +96,8 @@ sim_result sim_run(const sim_launch *l, char *report, size_t size);
  *
  * From the environment, read at the first call: SIMCUDA_DEVICES (2; 0: no device),
  * SIMCUDA_CAPABILITY (90), SIMCUDA_VERSION (13000), SIMCUDA_MEMORY (bytes), SIMCUDA_SEED,
- * SIMCUDA_KERNEL_TIME_US, SIMCUDA_TRACE=1 (every call and fault to stderr).
+ * SIMCUDA_KERNEL_TIME_US, SIMCUDA_TRACE=1 (every call and fault to stderr), SIMCUDA_ORDER (0: no
+ * checks of order; strict: see below).
  * At every compilation: SIMCUDA_CC=gcc (instead of TinyCC), SIMCUDA_KEEP (a folder for copies of
  * the texts), SIMCUDA_NVRTC_VERSION (such as 12.4; else the driver's). */
 
@@ -115,6 +117,14 @@ const char *simcuda_fault_text(void);
 unsigned simcuda_alive(const char *kind);
 /** Bytes of memory that each device has; 0: the default. */
 void simcuda_memory(uint64_t bytes);
+/** Check that what accesses the same memory, and does not only read, is ordered by streams, events
+ * or the host, whatever ran when; the rules are in clock.h. On unless SIMCUDA_ORDER is 0. */
+void simcuda_order(bool on);
+/** Report also what is ordered only because the legacy stream and the blocking ones wait for each
+ *  other. */
+void simcuda_order_strict(bool strict);
+/** Pairs of operations that were unordered, so far; each is a fault, too. */
+unsigned simcuda_races(void);
 /** Let every kernel take at least so long, so that what should wait for it can be caught. */
 void simcuda_kernel_time_us(unsigned us);
 #endif

@@ -110,6 +110,8 @@ typedef struct sim_nodes {
 typedef struct sim_stream {
     sim_object object;
     sim_stream_kind kind;
+    unsigned task;           /* its number among all streams: order.h */
+    struct sim_clock *clock; /* what comes before its next work */
     int priority;
     uint64_t thread; /* whose default stream it is */
     struct sim_work *head, *tail;
@@ -139,6 +141,7 @@ typedef struct sim_work {
     uint64_t number, order;
     sim_point *after; /* what has to be done before, besides the stream's order */
     unsigned after_count;
+    struct sim_clock *clock; /* what comes before it: order.h */
 } sim_work;
 
 /** Start the threads. */
@@ -239,6 +242,9 @@ typedef struct sim_allocation {
     bool pinned;        /* host memory */
     uint32_t number;
     sim_context *context;
+    uint64_t *marks;               /* what a kernel that runs accesses: order.h */
+    struct sim_segments *segments; /* who accessed it last */
+    sim_point birth;               /* its cuMemAllocAsync */
     struct sim_allocation *next;   /* that is alive */
     struct sim_allocation *before; /* dead or alive: they are never freed */
 } sim_allocation;

@@ -1,5 +1,5 @@
 /* stream.c: streams.  Layer: tests. */
-#include "state.h"
+#include "order.h"
 #include <stdatomic.h>
 
 static sim_stream *all;
@@ -11,6 +11,7 @@ sim_stream *sim_streams(void) {
 sim_stream *sim_stream_create(sim_context *c, sim_stream_kind kind) {
     sim_stream *s = sim_object_create(SIM_STREAM, sizeof *s, c);
     s->kind = kind;
+    s->task = all ? all->task + 1 : 0;
     s->object.implicit = kind == SIM_LEGACY || kind == SIM_PER_THREAD;
     s->next = all;
     all = s;
@@ -105,7 +106,16 @@ CUresult sim_cuStreamSynchronize(CUstream stream) {
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     CUresult result = sim_capture_wait_for_stream(s);
-    return result == CUDA_SUCCESS ? sim_point_wait(end_for_host(s), s->object.context) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sim_point end = end_for_host(s);
+    return sim_order_wait(end, s->clock, s->object.context);
+}
+
+/** Does a query of `s` ask for `t`, too? */
+static bool is_asked(const sim_stream *s, const sim_stream *t) {
+    return t == s || (s->kind == SIM_LEGACY && t->object.context == s->object.context &&
+                      t->kind != SIM_NON_BLOCKING);
 }
 
 CUresult sim_cuStreamQuery(CUstream stream) {
@@ -114,11 +124,12 @@ CUresult sim_cuStreamQuery(CUstream stream) {
         return CUDA_ERROR_INVALID_HANDLE;
     if (sim_capture_wait_for_stream(s) != CUDA_SUCCESS)
         return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    if (s->kind != SIM_LEGACY)
-        return sim_point_done(sim_stream_end(s)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
     for (sim_stream *t = all; t; t = t->next)
-        if (t->object.context == s->object.context && t->kind != SIM_NON_BLOCKING && t->head)
+        if (is_asked(s, t) && t->head)
             return CUDA_ERROR_NOT_READY;
+    for (sim_stream *t = all; t; t = t->next)
+        if (is_asked(s, t))
+            sim_order_host(t->clock);
     return CUDA_SUCCESS;
 }
 
