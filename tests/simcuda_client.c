@@ -44,6 +44,9 @@ bool client_open_any(void) {
     FIND(alive, "simcuda_alive");
     FIND(memory, "simcuda_memory");
     FIND(kernel_time_us, "simcuda_kernel_time_us");
+    FIND(order, "simcuda_order");
+    FIND(order_strict, "simcuda_order_strict");
+    FIND(races, "simcuda_races");
 #undef FIND
     return true;
 }

@@ -24,6 +24,9 @@ typedef struct client {
     unsigned (*alive)(const char *);
     void (*memory)(uint64_t);
     void (*kernel_time_us)(unsigned);
+    void (*order)(bool);
+    void (*order_strict)(bool);
+    unsigned (*races)(void);
 } client;
 extern client cu;
 

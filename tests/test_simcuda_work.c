@@ -108,6 +108,7 @@ Test(simcuda, a_wait_keeps_what_the_event_was_when_it_was_queued) {
 
 Test(simcuda, the_legacy_stream_and_blocking_streams_wait_for_each_other) {
     client_start();
+    cu.order(false); /* what is not ordered is to be seen */
     gate g;
     CUdeviceptr p = client_alloc(4);
     CUstream a = client_stream(CU_STREAM_DEFAULT), b = client_stream(CU_STREAM_DEFAULT);
@@ -142,6 +143,7 @@ Test(simcuda, the_legacy_stream_and_blocking_streams_wait_for_each_other) {
 
 Test(simcuda, synchronous_copies_wait_for_what_the_default_stream_waits_for) {
     client_start();
+    cu.order(false); /* what is not ordered is to be seen */
     gate g;
     CUdeviceptr p = client_alloc(4);
     CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
@@ -178,6 +180,7 @@ static unsigned last_of_eight(CUdeviceptr p, CUstream *streams, CUevent event, u
 
 Test(simcuda, the_seed_decides_which_stream_is_first) {
     client_start();
+    cu.order(false); /* they race */
     CUdeviceptr p = client_alloc(4);
     CUstream streams[9];
     CUevent event;

@@ -131,18 +131,18 @@ static const char *verb(unsigned kinds) {
 
 static void report(const sim_allocation *a, const sim_op *op, const char *does,
                    const sim_conflict *c) {
-    char first[256], second[256];
+    char first[256], second[256], part[48] = "";
+    bool implicit = c->known == SIM_IMPLICIT;
     describe(c->before, first, sizeof first);
     describe(op, second, sizeof second);
+    if (c->bytes < c->to - c->from)
+        snprintf(part, sizeof part, " (%llu of them)", (unsigned long long) c->bytes);
     o.races++;
-    sim_fault("%s: %s %s bytes %llu to %llu (%llu of them) of allocation %u of %llu bytes; %s %s "
-              "them, and %s",
-              c->known == SIM_IMPLICIT ? "implicit" : "race", second, does ? does : verb(c->kinds),
-              (unsigned long long) c->from, (unsigned long long) c->to - 1,
-              (unsigned long long) c->bytes, a->number, (unsigned long long) (a->end - a->base),
-              first, verb(c->kinds_before),
-              c->known == SIM_IMPLICIT ? "only the legacy stream orders the two"
-                                       : "nothing orders the two");
+    sim_fault("%s: %s %s bytes %llu to %llu%s of allocation %u of %llu bytes; %s %s them, and %s",
+              implicit ? "implicit" : "race", second, does ? does : verb(c->kinds),
+              (unsigned long long) c->from, (unsigned long long) c->to - 1, part, a->number,
+              (unsigned long long) (a->end - a->base), first, verb(c->kinds_before),
+              implicit ? "only the legacy stream orders the two" : "nothing orders the two");
 }
 
 static void report_all(const sim_allocation *a, sim_pass *p, const char *does) {
@@ -155,14 +155,17 @@ static void report_all(const sim_allocation *a, sim_pass *p, const char *does) {
 /** Does the operation come after the allocation of what it accesses? */
 static void check_birth(const sim_allocation *a, const sim_pass *p, const char *does) {
     const sim_stream *s = a->birth.stream;
-    if (!s || sim_clock_knows(p->clock, s->task, a->birth.number) >= p->least)
+    sim_known known = s ? sim_clock_knows(p->clock, s->task, a->birth.number) : SIM_KNOWN;
+    if (known >= p->least)
         return;
     char text[256];
     describe(p->op, text, sizeof text);
     o.races++;
-    sim_fault("race: %s %s allocation %u of %llu bytes, unordered with its cuMemAllocAsync "
-              "(number %llu on stream %u)",
-              text, does, a->number, (unsigned long long) (a->end - a->base),
+    sim_fault("%s: %s %s allocation %u of %llu bytes, and %s its cuMemAllocAsync (number %llu on "
+              "stream %u) first",
+              known == SIM_IMPLICIT ? "implicit" : "race", text, does, a->number,
+              (unsigned long long) (a->end - a->base),
+              known == SIM_IMPLICIT ? "only the legacy stream puts" : "nothing puts",
               (unsigned long long) a->birth.number, s->object.number);
 }
 
