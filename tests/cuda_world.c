@@ -28,6 +28,7 @@ cuda_world cuda_world_find(void) {
     find(&w.seed, "simcuda_seed");
     find(&w.memory, "simcuda_memory");
     find(&w.kernel_time_us, "simcuda_kernel_time_us");
+    find(&w.order, "simcuda_order");
     return w;
 }
 

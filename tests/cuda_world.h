@@ -24,6 +24,7 @@ typedef struct cuda_world {
     void (*seed)(uint64_t seed);
     void (*memory)(uint64_t bytes);
     void (*kernel_time_us)(unsigned us);
+    void (*order)(bool on);
 } cuda_world;
 
 /** Skips the test if CUDA is not under test. */
