@@ -190,24 +190,38 @@ Test(cuda_fault, with_the_option_the_launch_tells) {
     ASSERT_OK(jit_set_option("cuda_sync_launch", "0"));
 }
 
-/* What fails before the kernel is launched, and comes to light at its launch. */
+/* The driver tells of a failure when the next kernel is launched: it was an earlier one. */
 Test(cuda_fault, a_launch_that_hears_of_an_earlier_failure_is_not_blamed) {
     char name[2][32];
     find_name(0, name[0]), find_name(1, name[1]);
-    jit_var good = cuda_world_ramp(SIZE), x = make_trap();
+    jit_var x = cuda_world_ramp(SIZE);
+    ASSERT_OK(jit_set_option("cuda_graphs", "0"));
+    hold_up();
     ASSERT_OK(jit_var_eval(make_kernel_of(x, 0)));
-    CUstream s = jit_cuda_stream();
-    foreign_enter(0);
-    CU_OK(f.StreamQuery(s) == CUDA_SUCCESS ? CUDA_ERROR_UNKNOWN : CUDA_SUCCESS);
-    while (f.StreamQuery(s) == CUDA_ERROR_NOT_READY) {
-    }
-    foreign_leave(0);
-    jit_status status = jit_var_eval(make_kernel_of(good, 1));
-    if (status == JIT_OK) /* the launch was accepted */
-        status = jit_sync_thread();
-    cr_assert_eq(status, JIT_DEVICE_FAILED);
+    w.fail("cuLaunchKernel", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    cr_assert_eq(jit_var_eval(make_kernel_of(x, 1)), JIT_DEVICE_FAILED);
+    foreign_open(&g);
+    expect_text("cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS", true);
     expect_text(name[0], true);
     expect_text(name[1], false);
+    ASSERT_OK(jit_set_option("cuda_graphs", "1"));
+}
+
+/* But what is wrong with the launch itself is. */
+Test(cuda_fault, a_launch_that_fails_is_blamed) {
+    char name[2][32];
+    find_name(0, name[0]), find_name(1, name[1]);
+    jit_var x = cuda_world_ramp(SIZE);
+    ASSERT_OK(jit_set_option("cuda_graphs", "0"));
+    hold_up();
+    ASSERT_OK(jit_var_eval(make_kernel_of(x, 0)));
+    w.fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+    cr_assert_eq(jit_var_eval(make_kernel_of(x, 1)), JIT_DEVICE_FAILED);
+    foreign_open(&g);
+    expect_text("at the launch of kernel ", true);
+    expect_text(name[0], false);
+    expect_text(name[1], true);
+    ASSERT_OK(jit_set_option("cuda_graphs", "1"));
 }
 
 /* Another thread's kernel fails: whoever hears of it first names it. */
