@@ -177,6 +177,8 @@ Test(cuda_failure, each_call_of_the_compiler, .timeout = 280) {
 
 Test(cuda_failure, memory_that_runs_out_anywhere, .timeout = 120) {
     cuda_world w = start();
+    fail_everywhere(&w, "cuMemAllocFromPoolAsync", CUDA_ERROR_OUT_OF_MEMORY);
+    ASSERT_OK(jit_set_option("cuda_pool", "0"));
     fail_everywhere(&w, "cuMemAlloc_v2", CUDA_ERROR_OUT_OF_MEMORY);
     fail_everywhere(&w, "cuMemHostAlloc", CUDA_ERROR_OUT_OF_MEMORY);
 }

@@ -45,13 +45,16 @@ static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes)
     jitc_cuda_scope scope;
     (void) bytes;
     if (jitc_cuda_enter_failed(d, &scope))
-        d->backend->cuda.MemFree((uintptr_t) pointer);
+        jitc_cuda_free(d, pointer);
     jitc_cuda_leave(d, &scope);
 }
 
-/* free_block() keeps nothing. */
 static void trim(jitc_backend *b, int device) {
-    (void) b, (void) device;
+    jitc_cuda_device *d = &jitc_cuda_backend_of(b)->device[device];
+    jitc_cuda_scope scope;
+    if (jitc_cuda_enter_failed(d, &scope))
+        jitc_cuda_trim(d);
+    jitc_cuda_leave(d, &scope);
 }
 
 /* Streams. */

@@ -29,6 +29,7 @@ void jitc_cuda_device_init(jitc_cuda_device *d, jitc_cuda_backend *b, int ordina
     d->backend = b;
     d->ordinal = ordinal;
     jitc_mutex_init(&d->lock);
+    jitc_mutex_init(&d->pool.lock);
     jitc_mutex_init(&d->staging.lock);
 }
 
@@ -36,7 +37,10 @@ void jitc_cuda_device_finish(jitc_cuda_device *d) {
     const jitc_cuda *c = &d->backend->cuda;
     jitc_cuda_scope scope = {0};
     if (jitc_load_relaxed(&d->opened)) {
-        jitc_cuda_staging_finish(d, jitc_cuda_enter_failed(d, &scope));
+        bool there = jitc_cuda_enter_failed(d, &scope);
+        jitc_cuda_staging_finish(d, there);
+        if (there)
+            jitc_cuda_pool_finish(d);
         jitc_cuda_leave(d, &scope);
     }
     if (jitc_load_relaxed(&d->opened) && !d->backend->forked) {
@@ -45,6 +49,7 @@ void jitc_cuda_device_finish(jitc_cuda_device *d) {
         unrelax(c, &scope);
     }
     jitc_mutex_finish(&d->staging.lock);
+    jitc_mutex_finish(&d->pool.lock);
     jitc_mutex_finish(&d->lock);
 }
 

@@ -23,6 +23,14 @@ typedef struct jitc_cuda_code jitc_cuda_code;
 typedef struct jitc_cuda_kernel jitc_cuda_kernel;
 typedef struct jitc_cuda_calls jitc_cuda_calls;
 
+/** Where blocks come from: a pool of the driver, or, where that has none, cuMemAlloc(). */
+typedef struct jitc_cuda_pool {
+    jitc_mutex lock;     /* guards creation */
+    atomic_bool decided; /* the following are set once it is */
+    CUmemoryPool handle; /* NULL: none */
+    CUstream stream;     /* for what the pool does; nothing that takes time is ever on it */
+} jitc_cuda_pool;
+
 typedef struct jitc_cuda_device {
     jitc_cuda_backend *backend;
     int ordinal;
@@ -34,6 +42,7 @@ typedef struct jitc_cuda_device {
     bool ptx;                        /* and the driver has to finish it */
     uint32_t most_bytes;             /* of a kernel's arguments */
     jitc_target target;
+    jitc_cuda_pool pool;
     jitc_cuda_staging staging;
     _Atomic uint64_t loaded;   /* how many codes were */
     _Atomic uint64_t unloads;  /* how often some were unloaded */
@@ -116,6 +125,12 @@ void jitc_cuda_device_forked(jitc_cuda_device *d);
 /** What calls get there. JIT_UNAVAILABLE. */
 jit_status jitc_cuda_fail_forked(void);
 
-/** Memory; the context is current. */
+/** Memory, valid on all streams; the context is current. */
 jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out);
+/** Its last use is over. Waits for nothing, where the driver has pools. */
+void jitc_cuda_free(jitc_cuda_device *d, void *pointer);
+/** Give what jitc_cuda_free() has kept back to the system. */
+void jitc_cuda_trim(jitc_cuda_device *d);
+/** All blocks have been freed. */
+void jitc_cuda_pool_finish(jitc_cuda_device *d);
 #endif

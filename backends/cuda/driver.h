@@ -21,6 +21,7 @@ typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphNode_st *CUgraphNode;
 typedef struct CUgraphExec_st *CUgraphExec;
 typedef struct CUkern_st *CUkernel;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
 
 /** CUDA_KERNEL_NODE_PARAMS_v2 of cuda.h. */
 typedef struct CUDA_KERNEL_NODE_PARAMS {
@@ -30,6 +31,24 @@ typedef struct CUDA_KERNEL_NODE_PARAMS {
     CUkernel kern;
     CUcontext ctx;
 } CUDA_KERNEL_NODE_PARAMS;
+
+typedef struct CUmemLocation {
+    int type, id;
+} CUmemLocation;
+
+typedef struct CUmemPoolProps {
+    int allocType, handleTypes;
+    CUmemLocation location;
+    void *win32SecurityAttributes;
+    size_t maxSize;
+    uint16_t usage;
+    uint8_t reserved[54];
+} CUmemPoolProps;
+
+typedef struct CUmemAccessDesc {
+    CUmemLocation location;
+    int flags;
+} CUmemAccessDesc;
 
 enum {
     CUDA_SUCCESS = 0,
@@ -96,8 +115,11 @@ enum {
     CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
     CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
+    CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76,
+    CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115
 };
+enum { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_LOCATION_TYPE_DEVICE = 1 };
+enum { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4 };
 enum {
     CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
     CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,

@@ -129,6 +129,7 @@ jit_status jitc_cuda_device_check(jitc_cuda_device *d, CUresult result, jitc_cud
 /* Other threads of the parent may have held the locks; they are not there any more. */
 void jitc_cuda_device_forked(jitc_cuda_device *d) {
     jitc_mutex_init(&d->lock);
+    jitc_mutex_init(&d->pool.lock);
     jitc_mutex_init(&d->staging.lock);
     d->failure = d->later = forked;
     jitc_store_relaxed(&d->failed, true);

@@ -1,38 +1,173 @@
-/* memory.c: device memory: blocks, and the tables of arguments.  Layer: cuda. */
+/* memory.c: device memory: blocks, and the tables of arguments.  Layer: cuda.
+ *
+ * cuMemFree() waits for everything that the device does, and keeps all threads waiting: so blocks
+ * come from a pool of the driver. The cache of blocks (device/memory.c) lies above, and gives back
+ * only what nothing uses any more. */
 #include "cuda/stream.h"
 
 enum { TABLE = 1 << 16 /* bytes of the smallest table of arguments */ };
 
-static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
-    return &s->device->backend->cuda;
-}
-
 static CUdeviceptr address(const void *pointer) {
     return (uintptr_t) pointer;
+}
+
+/* ---- The pool ---- */
+
+static CUresult create_pool(const jitc_cuda *c, CUdevice device, CUmemoryPool *out) {
+    uint64_t everything = UINT64_MAX; /* of what is freed it keeps until it is trimmed */
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+    CUresult result = c->MemPoolCreate(out, &props);
+    if (result == CUDA_SUCCESS)
+        result = c->MemPoolSetAttribute(*out, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything);
+    else
+        *out = NULL;
+    return result;
+}
+
+static bool wants_pool(const jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    return d->backend->options->cuda_pool && c->MemPoolCreate && c->MemPoolDestroy &&
+           c->MemPoolSetAttribute && c->MemPoolSetAccess && c->MemPoolTrimTo &&
+           c->MemAllocFromPoolAsync && c->MemFreeAsync && c->DeviceCanAccessPeer && c->StreamQuery;
+}
+
+/* Kernels of others that run on device `to` may reach what lies in the pool, as they may what
+ * cuMemAlloc() gives once peer access is enabled. A failure is theirs to see. */
+static void share(const jitc_cuda_device *d, const jitc_cuda_device *to) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUmemAccessDesc map = {{CU_MEM_LOCATION_TYPE_DEVICE, to->device},
+                           CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int can = 0;
+    if (c->DeviceCanAccessPeer(&can, to->device, d->device) == CUDA_SUCCESS && can)
+        c->MemPoolSetAccess(d->pool.handle, &map, 1);
+}
+
+/* Of two devices the one that decides last does it for both. */
+static void share_with_all(jitc_cuda_device *d) {
+    for (int i = 0; i < d->backend->device_count; ++i) {
+        const jitc_cuda_device *other = &d->backend->device[i];
+        /* pairs with decide_locked of the other device */
+        if (other == d || !jitc_load_seq(&other->pool.decided) || !other->pool.handle)
+            continue;
+        share(d, other);
+        share(other, d);
+    }
+}
+
+static jit_status decide_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
+    const jitc_cuda *c = &d->backend->cuda;
+    jitc_cuda_pool *p = &d->pool;
+    int supported = 0;
+    if (wants_pool(d))
+        TRY(jitc_cuda_device_check(d,
+                                   c->DeviceGetAttribute(&supported,
+                                                         CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+                                                         d->device),
+                                   JITC_CU_DeviceGetAttribute));
+    if (supported)
+        TRY(jitc_cuda_device_check(d, c->StreamCreate(&p->stream, CU_STREAM_NON_BLOCKING),
+                                   JITC_CU_StreamCreate));
+    if (supported && create_pool(c, d->device, &p->handle) != CUDA_SUCCESS) {
+        if (p->handle)
+            c->MemPoolDestroy(p->handle);
+        p->handle = NULL;
+        c->StreamDestroy(p->stream);
+    }
+    jitc_store_seq(&p->decided, true); /* pairs with has_pool and share_with_all */
+    if (p->handle)
+        share_with_all(d);
+    return JIT_OK;
+}
+
+static jit_status decide(jitc_cuda_device *d) {
+    jit_status status = JIT_OK;
+    if (__builtin_expect(jitc_load_acquire(&d->pool.decided), 1)) /* pairs with decide_locked */
+        return JIT_OK;
+    jitc_mutex_lock(&d->pool.lock);
+    if (!jitc_load_relaxed(&d->pool.decided))
+        status = decide_locked(d);
+    jitc_mutex_unlock(&d->pool.lock);
+    return status;
+}
+
+static bool has_pool(const jitc_cuda_device *d) {
+    return jitc_load_acquire(&d->pool.decided) && d->pool.handle; /* pairs with decide_locked */
+}
+
+void jitc_cuda_pool_finish(jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    if (!has_pool(d))
+        return;
+    c->StreamSynchronize(d->pool.stream);
+    c->MemPoolDestroy(d->pool.handle);
+    c->StreamDestroy(d->pool.stream);
 }
 
 /* ---- Blocks ---- */
 
 static jit_status fail_full(jitc_cuda_device *d, size_t bytes) {
     size_t unused = 0, total = 0;
+    const char *function = has_pool(d) ? "cuMemAllocFromPoolAsync" : "cuMemAlloc";
     if (d->backend->cuda.MemGetInfo(&unused, &total) != CUDA_SUCCESS)
-        return jitc_fail(JIT_OUT_OF_MEMORY,
-                         "cuda: cuMemAlloc: no memory for %zu bytes on device %d", bytes,
-                         d->ordinal);
+        return jitc_fail(JIT_OUT_OF_MEMORY, "cuda: %s: no memory for %zu bytes on device %d",
+                         function, bytes, d->ordinal);
     return jitc_fail(JIT_OUT_OF_MEMORY,
-                     "cuda: cuMemAlloc: no memory for %zu bytes on device %d: of its %zu bytes "
-                     "%zu are free",
-                     bytes, d->ordinal, total, unused);
+                     "cuda: %s: no memory for %zu bytes on device %d: of its %zu bytes %zu are "
+                     "free",
+                     function, bytes, d->ordinal, total, unused);
+}
+
+/* ORDER: the allocation before all uses of the block, on any stream, by the CPU, which finds the
+ * pool's stream idle: only allocations are on it, and frees of blocks that nothing uses any more.
+ * Without it the memory may belong to somebody else still. */
+static jit_status wait_for_pool(jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    if (c->StreamQuery(d->pool.stream) == CUDA_SUCCESS)
+        return JIT_OK;
+    return jitc_cuda_device_check(d, c->StreamSynchronize(d->pool.stream),
+                                  JITC_CU_StreamSynchronize);
+}
+
+static jit_status alloc_from_pool(jitc_cuda_device *d, size_t bytes, CUdeviceptr *out) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUresult result = c->MemAllocFromPoolAsync(out, bytes, d->pool.handle, d->pool.stream);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return fail_full(d, bytes);
+    TRY(jitc_cuda_device_check(d, result, JITC_CU_MemAllocFromPoolAsync));
+    jit_status status = wait_for_pool(d);
+    if (status != JIT_OK)
+        c->MemFreeAsync(*out, d->pool.stream);
+    return status;
+}
+
+static jit_status alloc_alone(jitc_cuda_device *d, size_t bytes, CUdeviceptr *out) {
+    CUresult result = d->backend->cuda.MemAlloc(out, bytes);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY)
+        return fail_full(d, bytes);
+    return jitc_cuda_device_check(d, result, JITC_CU_MemAlloc);
 }
 
 jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out) {
     CUdeviceptr pointer = 0;
-    CUresult result = d->backend->cuda.MemAlloc(&pointer, bytes);
-    if (result == CUDA_ERROR_OUT_OF_MEMORY)
-        return fail_full(d, bytes);
-    TRY(jitc_cuda_device_check(d, result, JITC_CU_MemAlloc));
+    TRY(decide(d));
+    TRY((has_pool(d) ? alloc_from_pool : alloc_alone)(d, bytes, &pointer));
     *out = (void *) (uintptr_t) pointer;
     return JIT_OK;
+}
+
+void jitc_cuda_free(jitc_cuda_device *d, void *pointer) {
+    if (has_pool(d))
+        d->backend->cuda.MemFreeAsync(address(pointer), d->pool.stream);
+    else
+        d->backend->cuda.MemFree(address(pointer));
+}
+
+void jitc_cuda_trim(jitc_cuda_device *d) {
+    if (!has_pool(d))
+        return;
+    d->backend->cuda.StreamSynchronize(d->pool.stream); /* the frees, which wait for nothing */
+    d->backend->cuda.MemPoolTrimTo(d->pool.handle, 0);
 }
 
 /* ---- Tables of arguments ---- */
@@ -51,7 +186,7 @@ static jit_status grow_table(jitc_cuda_stream *s, jitc_cuda_table *t, size_t byt
     while (size < bytes)
         size *= 2;
     if (t->pointer)
-        cuda_of(s)->MemFree(address(t->pointer));
+        jitc_cuda_free(s->device, t->pointer);
     *t = (jitc_cuda_table) {0};
     TRY(jitc_cuda_alloc(s->device, size, &t->pointer));
     t->size = size;
@@ -89,5 +224,5 @@ jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, ui
 void jitc_cuda_tables_finish(jitc_cuda_stream *s) {
     for (int i = 0; i < JITC_CUDA_TABLES; ++i)
         if (s->table[i].pointer)
-            cuda_of(s)->MemFree(address(s->table[i].pointer));
+            jitc_cuda_free(s->device, s->table[i].pointer);
 }

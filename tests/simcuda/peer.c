@@ -100,7 +100,8 @@ CUresult sim_cuMemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *props) {
         return CUDA_ERROR_NOT_SUPPORTED;
     if (sim_device_check(props->location.id) != CUDA_SUCCESS)
         return CUDA_ERROR_INVALID_DEVICE;
-    sim_pool *p = sim_object_create(SIM_POOL, sizeof *p, NULL);
+    /* It goes with the context: resetting that ends all that the process has on the device. */
+    sim_pool *p = sim_object_create(SIM_POOL, sizeof *p, sim_current());
     p->device = props->location.id;
     *pool = sim_object_handle(p);
     return CUDA_SUCCESS;
@@ -122,6 +123,17 @@ CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemor
         return CUDA_ERROR_INVALID_VALUE;
     return device == sim_current()->device ? sim_cuMemAllocAsync(pointer, bytes, stream)
                                            : CUDA_ERROR_NOT_SUPPORTED;
+}
+
+CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
+    int device = device_of(pool);
+    if (device < 0 || !map || count == 0)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = 0; i < count; i++)
+        if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
+            sim_device_check(map[i].location.id) != CUDA_SUCCESS)
+            return CUDA_ERROR_INVALID_DEVICE;
+    return CUDA_SUCCESS;
 }
 
 CUresult sim_cuMemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {

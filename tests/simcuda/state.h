@@ -15,20 +15,7 @@
 #define CU_STREAM_LEGACY     ((CUstream) 1)
 #define CU_STREAM_PER_THREAD ((CUstream) 2)
 typedef void (*CUhostFn)(void *);
-typedef struct CUmemPoolHandle_st *CUmemoryPool;
 typedef struct CUgraphEdgeData_st CUgraphEdgeData;
-
-/** As in cuda.h. */
-typedef struct CUmemPoolProps {
-    int allocType, handleTypes;
-    struct {
-        int type, id;
-    } location;
-    void *win32SecurityAttributes;
-    size_t maxSize;
-    unsigned short usage;
-    unsigned char reserved[54];
-} CUmemPoolProps;
 
 enum { SIM_DEVICES = 8 }; /* at most */
 

@@ -1,0 +1,149 @@
+/* test_cuda_memory.c: device memory from the driver's pools and without them: what is given back
+ * when, and that nobody waits for it. */
+#include "cuda_world.h"
+
+enum { N = 1 << 16, BYTES = 4 * N };
+
+static cuda_world w;
+
+static void start(void) {
+    w = cuda_world_simulated();
+}
+static void end(void) {
+    jit_shutdown();
+    cr_assert_eq(w.faults(), 0, "%s", w.fault_text());
+    cr_assert_eq(w.alive(NULL), 0, "%u objects are left", w.alive(NULL));
+}
+TestSuite(cuda_memory, .init = start, .fini = end);
+
+static void init(const char *pool) {
+    ASSERT_OK(jit_set_option("cuda_pool", pool));
+    ASSERT_OK(jit_init(JIT_CUDA));
+}
+/* Of the CPU, for the device. */
+static uint64_t waits(void) {
+    static const char *const names[] = {"cuEventSynchronize", "cuStreamSynchronize",
+                                        "cuCtxSynchronize", "cuMemFree_v2", "cuMemFreeHost"};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        sum += w.calls(names[i]);
+    return sum;
+}
+static size_t cached(void) {
+    jit_stats stats;
+    ASSERT_OK(jit_get_stats(&stats));
+    return stats.bytes_cached;
+}
+static jit_var evaluated(size_t n, float x) {
+    jit_var a = jit_literal(JIT_CUDA, JIT_f32, &x, n);
+    jit_var v = jit_add(jit_cast(jit_counter(JIT_CUDA, n), JIT_f32), a);
+    ASSERT_VAR(v);
+    ASSERT_OK(jit_var_eval(v));
+    return v;
+}
+
+Test(cuda_memory, blocks_come_from_a_pool_and_go_back_to_it) {
+    init("1");
+    jit_unref(evaluated(N, 1));
+    cr_assert_gt(w.calls("cuMemAllocFromPoolAsync"), 0);
+    ASSERT_OK(jit_sync_thread());
+    ASSERT_OK(jit_trim());
+    cr_assert_eq(cached(), 0);
+    cr_assert_gt(w.calls("cuMemPoolTrimTo"), 0);
+    cr_assert_eq(w.calls("cuMemAlloc_v2") + w.calls("cuMemFree_v2"), 0);
+}
+
+Test(cuda_memory, without_pools_there_is_cuMemAlloc) {
+    init("0");
+    jit_unref(evaluated(N, 1));
+    ASSERT_OK(jit_sync_thread());
+    ASSERT_OK(jit_trim());
+    cr_assert_eq(cached(), 0);
+    cr_assert(w.calls("cuMemAlloc_v2") > 0 && w.calls("cuMemFree_v2") > 0);
+    cr_assert_eq(w.calls("cuMemPoolCreate"), 0);
+}
+
+/* An older driver, or one that says no. */
+Test(cuda_memory, where_no_pool_can_be_made_there_is_cuMemAlloc) {
+    static const char *const names[] = {"cuMemPoolCreate", "cuMemPoolSetAttribute"};
+    for (int i = 0; i < 2; ++i) {
+        uint64_t before = w.calls("cuMemAlloc_v2");
+        w.fail(names[i], 1, CUDA_ERROR_NOT_SUPPORTED);
+        init("1");
+        jit_var v = evaluated(N, 2);
+        cuda_world_expect(v, N, 1, 2);
+        jit_unref(v);
+        cr_assert_gt(w.calls("cuMemAlloc_v2"), before, "%s", names[i]);
+        jit_shutdown();
+    }
+}
+
+/* One block is used by a kernel that takes long; the other one is idle. */
+static void fill_up(jit_var *busy) {
+    jit_unref(evaluated(4 * N, 1));
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(evaluated(2 * N, 1));
+    ASSERT_OK(jit_sync_thread()); /* both kernels are compiled */
+    ASSERT_OK(jit_trim());
+    jit_unref(evaluated(4 * N, 1));
+    ASSERT_OK(jit_sync_thread());
+    w.kernel_time_us(200000);
+    *busy = evaluated(2 * N, 1);
+    w.kernel_time_us(0);
+}
+
+Test(cuda_memory, trimming_waits_for_nothing) {
+    jit_var busy;
+    init("1");
+    fill_up(&busy);
+    jit_unref(busy); /* cached, and in use */
+    uint64_t frees = w.calls("cuMemFreeAsync"), synchronised = w.calls("cuEventSynchronize");
+    ASSERT_OK(jit_trim());
+    cr_assert_eq(w.calls("cuMemFreeAsync"), frees + 1, "the idle one");
+    cr_assert_eq(cached(), 2 * BYTES, "the other one stays");
+    cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
+    cr_assert_eq(w.calls("cuMemFree_v2"), 0);
+}
+
+Test(cuda_memory, when_memory_runs_out_idle_blocks_make_room_without_a_wait) {
+    jit_var busy;
+    init("1");
+    fill_up(&busy);
+    w.memory(7 * BYTES); /* 6 are taken */
+    uint64_t synchronised = w.calls("cuEventSynchronize");
+    jit_var v = evaluated(3 * N, 5);
+    cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
+    cr_assert_eq(w.calls("cuMemFree_v2"), 0);
+    cr_assert_eq(cached(), 0);
+    cuda_world_expect(v, 3 * N, 1, 5);
+    cuda_world_expect(busy, 2 * N, 1, 1);
+    jit_unref(v), jit_unref(busy);
+}
+
+Test(cuda_memory, an_allocation_while_the_device_is_busy_waits_for_nothing) {
+    jit_var busy, more[8];
+    init("1");
+    fill_up(&busy);
+    ASSERT_OK(jit_trim());
+    uint64_t before = waits(), taken = w.calls("cuMemAllocFromPoolAsync");
+    for (int i = 0; i < 8; ++i)
+        more[i] = evaluated(2 * N, (float) i);
+    cr_assert_eq(waits(), before);
+    cr_assert_eq(w.calls("cuMemAllocFromPoolAsync"), taken + 8);
+    for (int i = 0; i < 8; ++i) {
+        cuda_world_expect(more[i], 2 * N, 1, (float) i);
+        jit_unref(more[i]);
+    }
+    jit_unref(busy);
+}
+
+Test(cuda_memory, pools_of_two_devices_can_be_reached_from_both) {
+    init("1");
+    if (jit_device_count(JIT_CUDA) < 2)
+        cr_skip_test("there is one device");
+    jit_unref(evaluated(N, 1));
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 0);
+    ASSERT_OK(jit_set_device(JIT_CUDA, 1));
+    jit_unref(evaluated(N, 1));
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 2);
+}
