@@ -212,6 +212,26 @@ Test(cuda_order, a_scatter_in_place_comes_after_readers, .timeout = 60) {
     }
 }
 
+/* Tokens that need no event cost next to nothing: what is launched already needs no driver. */
+Test(cuda_order, tokens_without_an_event_ask_the_driver_nothing, .timeout = 60) {
+    static const intptr_t tokens[] = {JIT_STREAM_NONE, JIT_STREAM_LEGACY, JIT_STREAM_NOT_GIVEN};
+    static const char *const names[] = {"cuCtxGetCurrent", "cuCtxPushCurrent_v2",
+                                        "cuThreadExchangeStreamCaptureMode", "cuEventRecord"};
+    enum { TOKENS = sizeof tokens / sizeof *tokens, NAMES = sizeof names / sizeof *names };
+    if (!w.calls)
+        support_skip("this wants the simulated driver");
+    jit_var x = cuda_world_ramp(SIZE), v = slow_sum(x, 5);
+    ASSERT_OK(jit_var_eval(v)); /* queued, not done */
+    for (int t = 0; t < TOKENS; ++t)
+        for (int n = 0; n < NAMES; ++n) {
+            uint64_t before = w.calls(names[n]);
+            ASSERT_OK(jit_cuda_sync_stream((uintptr_t) tokens[t]));
+            cr_assert_eq(w.calls(names[n]), before, "token %d calls %s", (int) tokens[t], names[n]);
+        }
+    jit_unref(v);
+    jit_unref(x);
+}
+
 /* ---- Host memory ---- */
 
 Test(cuda_order, host_memory_may_change_after_the_call, .timeout = 60) {

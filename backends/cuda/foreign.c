@@ -88,9 +88,18 @@ static bool has_ended(jitc_cuda_stream *s) {
            !jitc_load_relaxed(&s->shown); /* note_finished_locked, and with stream_native */
 }
 
+/* Nothing is held back: who needs no event needs no driver. */
+static bool is_submitted(jitc_cuda_stream *s) {
+    jitc_mutex_lock(&s->mutex);
+    bool all = s->submitted >= jitc_load_relaxed(&s->last);
+    jitc_mutex_unlock(&s->mutex);
+    return all;
+}
+
 jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {
     TRY(check_token(other, JITC_STREAM_LEGACY));
-    if (has_ended(s) && !jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
+    bool idle = has_ended(s) || (other <= JITC_STREAM_LEGACY && is_submitted(s));
+    if (idle && !jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
         return JIT_OK;
     INSIDE(s->device, release_inside(s, other));
 }
