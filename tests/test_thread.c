@@ -265,6 +265,12 @@ static void be_released(void *count) {
     atomic_fetch_add((atomic_int *) count, 1);
 }
 
+static void give_back_under(jitc_mutex *lock, jitc_buffer *b) {
+    jitc_mutex_lock(lock);
+    jitc_buffer_unref(b);
+    jitc_mutex_unlock(lock);
+}
+
 Test(thread, giving_foreign_memory_back_does_not_wait_for_its_users) {
     gate g;
     char memory[64];
@@ -282,10 +288,9 @@ Test(thread, giving_foreign_memory_back_does_not_wait_for_its_users) {
         ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, be_released, &released, &b));
         jitc_buffer_did_read(b, s->stream, jitc_load_relaxed(&s->stream->queued));
         if (held)
-            jitc_mutex_lock(&s->stream->lock);
-        jitc_buffer_unref(b);
-        if (held)
-            jitc_mutex_unlock(&s->stream->lock);
+            give_back_under(&s->stream->lock, b);
+        else
+            jitc_buffer_unref(b);
     }
     gate_pause();
     cr_assert_eq(atomic_load(&released), 0, "the work on it has not ended");
