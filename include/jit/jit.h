@@ -52,7 +52,8 @@ JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
 JIT_API void jit_set_log(void (*callback)(void *context, int level, const char *text),
                          void *context, int level);
 
-/** Wait on the CPU for everything that the calling thread has queued, on all devices. */
+/** Wait on the CPU for everything that the calling thread has queued, on all devices, and for the
+ * functions of its jit_call(). Not for other threads' work, unless its own comes after that. */
 JIT_API jit_status jit_sync_thread(void);
 /** Wait on the CPU for everything queued on the calling thread's devices, by any thread. */
 JIT_API jit_status jit_sync_device(void);
@@ -178,7 +179,8 @@ JIT_API jit_status jit_event_wait(jit_event *event);
 /** What the calling thread queues from now on, on its device of the event's backend, comes after
  * the event. The CPU does not wait. The event may be one of another device. */
 JIT_API jit_status jit_event_stream_wait(jit_event *event);
-/** Time from one event to another, both of which are timed and done. JIT_INVALID_ARGUMENT. */
+/** Time from one event to another, both of which are timed, done, and of one device. Else
+ * JIT_INVALID_ARGUMENT. */
 JIT_API jit_status jit_event_elapsed(jit_event *from, jit_event *to, double *milliseconds);
 /** Call function(context) once, when all that the calling thread has queued on its device of
  * `backend` is over: from a thread of the library or one that waits, under no lock. What is queued
