@@ -164,6 +164,37 @@ Test(event, failures_of_the_driver_leave_everything_as_it_was) {
     jit_event_destroy(e);
 }
 
+static void must_not_be_called(void *context) {
+    (void) context;
+    cr_assert(false, "a call that failed is made");
+}
+
+/* A thread's stream is made by the first of these that it calls. */
+static void *first_use_fails(void *event) {
+    void (*fail)(const char *, int, int);
+    *(void **) &fail = support_driver("simcuda_fail");
+    static const use row[] = {jit_event_record, jit_event_stream_wait};
+    for (size_t i = 0; i < sizeof row / sizeof *row; ++i) {
+        fail("cuStreamCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+        FAILS(JIT_OUT_OF_MEMORY, "cuStreamCreate", row[i](event));
+    }
+    fail("cuStreamCreate", 1, CUDA_ERROR_OUT_OF_MEMORY);
+    FAILS(JIT_OUT_OF_MEMORY, "cuStreamCreate", jit_call(B, must_not_be_called, NULL));
+    for (size_t i = 0; i < sizeof row / sizeof *row; ++i)
+        ASSERT_OK(row[i](event));
+    expect(evaluate(1), 1);
+    return NULL;
+}
+
+Test(event, a_thread_that_gets_no_stream_is_told_and_tries_again) {
+    if (!support_driver("simcuda_fail"))
+        support_skip("this wants the simulated driver");
+    jit_event *e = new_event(true);
+    jit_unref(evaluate(0));
+    in_thread(first_use_fails, e);
+    jit_event_destroy(e);
+}
+
 /* ---- Calls ---- */
 
 typedef struct note {
@@ -179,6 +210,7 @@ static void take_note(void *context) {
     note *n = context;
     jit_var v = jit_f32(B, 1); /* no lock is held */
     jit_unref(v);
+    gate_pause(); /* who waits for the call waits for its end */
     n->done = !n->event || (jit_event_query(n->event, &n->done) == JIT_OK && n->done);
     n->order = atomic_fetch_add(&noted, 1);
     atomic_fetch_add(&n->calls, 1);
@@ -213,7 +245,7 @@ Test(event, a_call_without_work_comes_too) {
 }
 
 Test(event, calls_of_a_thread_come_in_order) {
-    enum { CALLS = 100 };
+    enum { CALLS = 20 };
     static note n[CALLS];
     jit_var v = evaluate(9);
     for (int i = 0; i < CALLS; ++i)
