@@ -184,6 +184,9 @@ Test(simcuda_captured, simulated_streams_are_not_destroyed_while_they_capture) {
     OK(cu.StreamBeginCapture(stream, RELAXED));
     GIVES(cu.MemAllocAsync(&memory, 4, stream), CUDA_ERROR_NOT_SUPPORTED);
     GIVES(cu.MemFreeAsync(w.p, stream), CUDA_ERROR_NOT_SUPPORTED);
+    CUevent e = capture_event();
+    GIVES(cu.StreamWaitEvent(stream, e, 1), CUDA_ERROR_NOT_SUPPORTED); /* as a node */
+    GIVES(cu.StreamWaitEvent(PER_THREAD, e, 1), CUDA_ERROR_INVALID_VALUE);
     cr_assert_eq(capture_state(stream), ACTIVE);
     GIVES(cu.StreamDestroy(stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
     FAULTS(1, "while it captures");
@@ -267,4 +270,53 @@ Test(simcuda_captured, simulated_events_of_captures_that_are_over_are_refused) {
     GIVES(capture_launch(w.add, 1, a), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
     GIVES(cu.EventRecord(e, (CUstream) e), CUDA_ERROR_INVALID_HANDLE);
     FAULTS(1, "is no stream");
+}
+
+/* ---- order, as the checker of the simulated driver sees it ---- */
+
+/** Two streams write the same word in a capture; the second may wait for the first. */
+static CUgraphExec capture_two_writers(CUstream a, CUstream b, bool waits) {
+    CUevent fork = capture_event(), done = capture_event();
+    OK(cu.StreamBeginCapture(a, RELAXED));
+    OK(cu.EventRecord(fork, a));
+    OK(cu.StreamWaitEvent(b, fork, 0));
+    OK(capture_launch(w.add, 1, a));
+    OK(cu.EventRecord(done, a));
+    if (waits)
+        OK(cu.StreamWaitEvent(b, done, 0));
+    OK(cu.MemsetD32Async(w.p, 5, 1, b));
+    OK(cu.EventRecord(done, b));
+    OK(cu.StreamWaitEvent(a, done, 0));
+    OK(cu.EventDestroy(fork));
+    OK(cu.EventDestroy(done));
+    return capture_end(a);
+}
+
+Test(simcuda_captured, simulated_races_in_a_graph_and_beside_it_are_reported) {
+    capture_start_simulated();
+    CUstream a = client_stream(CU_STREAM_NON_BLOCKING), b = client_stream(CU_STREAM_NON_BLOCKING);
+    CUgraphExec races = capture_two_writers(a, b, false), ordered = capture_two_writers(a, b, true);
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        cu.seed(seed);
+        OK(cu.GraphLaunch(ordered, a));
+        OK(cu.StreamSynchronize(a));
+        cr_assert_eq(cu.races(), 0, "%s", cu.fault_text());
+    }
+    for (unsigned seed = 0; seed < 5; seed++) {
+        cu.seed(seed);
+        OK(cu.GraphLaunch(races, a));
+        OK(cu.StreamSynchronize(a));
+        cr_assert_eq(cu.races(), seed + 1, "%s", cu.fault_text());
+    }
+    CUevent e = capture_event();
+    OK(cu.GraphLaunch(ordered, a));
+    OK(cu.EventRecord(e, a));
+    OK(cu.StreamWaitEvent(b, e, 0));
+    OK(capture_launch(w.add, 1, b));
+    OK(cu.CtxSynchronize());
+    cr_assert_eq(cu.races(), 5, "%s", cu.fault_text());
+    OK(cu.GraphLaunch(ordered, a));
+    OK(capture_launch(w.add, 1, b)); /* nothing orders it */
+    OK(cu.CtxSynchronize());
+    cr_assert_gt(cu.races(), 5);
 }

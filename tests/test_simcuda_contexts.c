@@ -218,6 +218,31 @@ Test(simcuda_contexts, devices_copy_from_each_other) {
     FAULTS(2, "the source is no memory");
 }
 
+/** Queue *p = 7, in the current context. */
+static void launch_set(CUmodule module, CUdeviceptr p) {
+    void *params[] = {&p};
+    OK(cu.LaunchKernel(client_function(module, "set"), 1, 1, 1, 1, 1, 1, 0, NULL, params, NULL));
+}
+
+Test(simcuda_contexts, kernels_use_memory_of_their_peers_only) {
+    start();
+    CUcontext current;
+    CUmodule module = client_load("KERNEL void set(unsigned *p) { ST(p, 7); }\n");
+    OK(cu.CtxPushCurrent(c.second));
+    CUdeviceptr there = client_alloc(4);
+    OK(cu.MemsetD32(there, 0, 1));
+    OK(cu.CtxSynchronize());
+    OK(cu.CtxPopCurrent(&current));
+    OK(cu.CtxEnablePeerAccess(c.second, 0));
+    launch_set(module, there);
+    cr_assert_eq(client_word(there), 7);
+    OK(cu.CtxDisablePeerAccess(c.second));
+    FAULTS(0, "");
+    launch_set(module, there);
+    GIVES(cu.CtxSynchronize(), CUDA_ERROR_ILLEGAL_ADDRESS);
+    FAULTS(1, "of another device, without peer access");
+}
+
 Test(simcuda_contexts, memory_comes_from_pools) {
     start();
     struct {

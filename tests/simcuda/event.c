@@ -78,12 +78,12 @@ CUresult sim_cuEventRecord(CUevent event, CUstream stream) {
 
 CUresult sim_cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
     CUresult result;
-    if (flags != 0) /* CU_EVENT_WAIT_EXTERNAL, for captures only, is not simulated */
-        return flags == 1 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     sim_stream *s = sim_stream_anywhere(stream);
     sim_event *e = sim_object_find(event, SIM_EVENT);
     if (!s || !e)
         return CUDA_ERROR_INVALID_HANDLE;
+    if (flags != 0) /* CU_EVENT_WAIT_EXTERNAL, for captures only, is not simulated */
+        return flags == 1 && s->capture ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
     if (sim_capture_wait(s, &e->captured, &result))
         return result;
     sim_work *w = sim_work_create(sizeof *w, "cuStreamWaitEvent", NULL);

@@ -1,5 +1,6 @@
 /* launch.c: one launch of a kernel.  Layer: tests. */
 #include "order.h"
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -88,7 +89,8 @@ CUresult sim_call_init(const CUDA_KERNEL_NODE_PARAMS *p, sim_call *out) {
                                   .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},
                                   .block = {p->blockDimX, p->blockDimY, p->blockDimZ},
                                   .shared = p->sharedMemBytes,
-                                  .device = k->object.context->device}};
+                                  .device = k->object.context->device},
+                       .devices = 1u << k->object.context->device | k->object.context->peers};
     CUresult result = check_size(&out->launch, k);
     return result == CUDA_SUCCESS ? read_arguments(p, out) : result;
 }
@@ -124,8 +126,10 @@ CUresult sim_call_run(const sim_call *c) {
     char report[1024] = "";
     uint64_t start = now_us(), least = sim_kernel_time();
     sim_order_kernel(c->kernel->name);
+    sim_memory_show(c->devices);
     sim_result result = sim_run(&c->launch, report, sizeof report);
     sim_order_kernel_end();
+    sim_memory_show(UINT_MAX);
     if (result != SIM_OK)
         sim_fault("%s", report);
     for (uint64_t spent; (spent = now_us() - start) < least;)

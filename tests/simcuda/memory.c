@@ -38,6 +38,7 @@ typedef struct arena {
     page *pages;
     uint64_t next; /* the page from where the search for free ones starts */
     uint64_t used; /* bytes */
+    bool hidden;   /* from the kernel that runs: of a device that is no peer of its own */
 } arena;
 
 static struct {
@@ -81,7 +82,7 @@ void *sim_reach(uint64_t address, size_t bytes) {
 void *sim_reach_to_access(uint64_t address, size_t bytes, sim_access kind) {
     const arena *a = arena_at(address);
     sim_allocation *block = live_around(a, address, bytes);
-    if (!block)
+    if (!block || a->hidden)
         return NULL;
     sim_order_mark(block, address - block->base, bytes, kind);
     return a->host + (address - a->base);
@@ -90,6 +91,11 @@ void *sim_reach_to_access(uint64_t address, size_t bytes, sim_access kind) {
 sim_allocation *sim_memory_at(uint64_t address) {
     const arena *a = arena_at(address);
     return a ? allocation_in(a, address) : NULL;
+}
+
+void sim_memory_show(unsigned devices) {
+    for (unsigned i = 0; i < m.count; i++)
+        m.devices[i].hidden = !(devices & 1u << i);
 }
 
 bool sim_memory_is_device(uint64_t address) {
@@ -118,7 +124,7 @@ void sim_describe(uint64_t address, char *text, size_t size) {
     snprintf(text, size, "%#llx is %llu %s allocation %u of %llu bytes%s", value,
              (unsigned long long) from, where, block->number,
              (unsigned long long) (block->end - block->base),
-             block->live   ? ""
+             block->live   ? a->hidden ? ", of another device, without peer access" : ""
              : block->late ? ", which was freed while work was queued"
                            : ", which was freed");
 }

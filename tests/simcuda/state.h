@@ -245,6 +245,8 @@ CUresult sim_memory_starting(uint64_t base, bool pinned, sim_allocation **out);
 sim_allocation *sim_memory_at(uint64_t address);
 /** Is it an address of a device, allocated or not? No lock. */
 bool sim_memory_is_device(uint64_t address);
+/** The kernel that runs next may use the memory of these devices, given as bits. On the worker. */
+void sim_memory_show(unsigned devices);
 uint64_t sim_memory_used(int device);
 unsigned sim_memory_count(const sim_context *c);
 void sim_memory_lose(const sim_context *c);
@@ -272,6 +274,7 @@ int sim_kernel_threads(const sim_kernel *k);
 typedef struct sim_call {
     sim_kernel *kernel;
     sim_launch launch;
+    unsigned devices; /* bits: whose memory it may use */
 } sim_call;
 
 /** Check a launch and copy its arguments. */
