@@ -27,12 +27,17 @@ typedef struct nvrtc {
 #undef FIELD
 } nvrtc;
 
-static bool resolve(void *library, const char *symbol, void *slot) {
+static bool find(void *library, const char *symbol, void *slot) {
     void *address = dlsym(library, symbol);
     memcpy(slot, &address, sizeof address);
-    if (!address)
-        fprintf(stderr, "%s is missing\n", symbol);
     return address != NULL;
+}
+
+static bool resolve(void *library, const char *symbol, void *slot) {
+    bool found = find(library, symbol, slot);
+    if (!found)
+        fprintf(stderr, "%s is missing\n", symbol);
+    return found;
 }
 
 bool cuda_driver_open(cuda_driver *d) {
@@ -45,6 +50,8 @@ bool cuda_driver_open(cuda_driver *d) {
     complete = complete && resolve(library, symbol, &d->field);
     CUDA_DRIVER_CALLS(RESOLVE)
 #undef RESOLVE
+    if (library)
+        find(library, "simcuda_races", &d->races);
     return complete && cuda_driver_check(d, d->init(0), "cuInit");
 }
 

@@ -49,6 +49,7 @@ typedef struct cuda_driver {
 #define FIELD(field, symbol, arguments) int(*field) arguments;
     CUDA_DRIVER_CALLS(FIELD)
 #undef FIELD
+    unsigned (*races)(void); /* NULL, or the driver is simulated: unordered accesses so far */
 } cuda_driver;
 
 enum { /* of cuda.h */

@@ -174,8 +174,7 @@ static void add_tallies(sync_pipeline *p) {
     }
 }
 
-double sync_pipeline_sample(void *pipeline) {
-    sync_pipeline *p = pipeline;
+static double sample(sync_pipeline *p) {
     double total = 0;
     if (p->steps == 0) {
         double ns = run_burst(p, 1); /* compiles */
@@ -194,6 +193,15 @@ double sync_pipeline_sample(void *pipeline) {
     }
     add_tallies(p);
     return total / p->bursts / p->steps / p->threads;
+}
+
+double sync_pipeline_sample(void *pipeline) {
+    sync_pipeline *p = pipeline;
+    unsigned (*races)(void) = p->team->gpu->driver->races;
+    unsigned before = races ? races() : 0;
+    double ns = sample(p);
+    p->races += races ? races() - before : 0;
+    return ns;
 }
 
 void sync_pipeline_describe(void *pipeline, FILE *json) {

@@ -19,6 +19,7 @@ typedef struct sync_pipeline {
     double fill_ns;         /* a sample lasts as long, or some steps */
     unsigned steps, bursts; /* of a sample: bursts of steps of every thread; found by the first */
     sync_tally tally;       /* of all samples */
+    unsigned races;         /* in them, where the driver is simulated */
 } sync_pipeline;
 
 /* Start `threads` threads, each with its streams. NULL, after a message, on failure. */
