@@ -228,6 +228,7 @@ def write_choice(r):
     part = {w: ratio(r.rate(w, 1000, 1), r.rate("handle", 1000, 1)) for w in MODES}
     crowd = {w: ratio(r.rate(w, 100, 8), r.rate("handle", 100, 8)) for w in MODES}
     stale, steps = r.steps("-1", "stale")
+    equal = ratio(r.rate("handle", 1000, 1), r.rate("by hand", 1000, 1))
     return f"""\
 Name the stream that will read the array, exactly: each stream then gets the least that orders it.
 
@@ -235,7 +236,7 @@ Name the stream that will read the array, exactly: each stream then gets the lea
 |---|---|---|---|
 | a stream that you have a handle of, blocking or not: `torch.cuda.Stream`, your own | the handle | an \
 event on our stream, a wait on theirs; all on the device | the call takes {t(r.call('handle', True, False))}\
-; as fast as events by hand |
+; {shown(equal, '.2f')} of the rate with events by hand (1 ms steps) |
 | code built with `--default-stream per-thread`, or `cudaStreamPerThread` | 2 \
 (`JIT_STREAM_PER_THREAD`) | the same, for the calling thread's default stream | \
 {t(r.call('2', True, False))}; call it in the thread that will read |
@@ -258,9 +259,10 @@ other threads keep the GPU busy: {shown(part['0'], '.2f')} of the rate with a ha
 one thread, {shown(crowd['0'], '.2f')} for 100 µs steps in eight. What is lost is the time between the \
 end of the work and the next launch: it weighs most where steps are short.
 - **A device-wide wait is never needed** to hand an array over. `jit_sync_device()` and \
-`cuCtxSynchronize()` wait for other threads' work, too, the latter also for the consumers: \
-{shown(part['context'], '.2f')} and {shown(crowd['context'], '.2f')} of the rate with a handle. The \
-latter also breaks every stream capture in progress.
+`cuCtxSynchronize()` wait for other threads' work, too, the latter also for the consumers: they reach \
+{shown(part['device'], '.2f')} and {shown(part['context'], '.2f')} of the rate with a handle for 1 ms \
+steps in one thread, {shown(crowd['device'], '.2f')} and {shown(crowd['context'], '.2f')} for 100 µs \
+steps in eight. `cuCtxSynchronize()` also breaks every stream capture in progress.
 - **-1 is no faster way to do the same.** It is right only where an event of your own, or \
 `jit_cuda_stream()` itself, puts the reader behind our work.
 - **The other direction:** before our memory is written again its readers must be done. A variable that \
