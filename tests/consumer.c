@@ -25,6 +25,9 @@ enum { PORTABLE = 1 }; /* CU_MEMHOSTALLOC_PORTABLE */
     X(StreamDestroy, "cuStreamDestroy_v2", (CUstream stream))                                      \
     X(StreamQuery, "cuStreamQuery", (CUstream stream))                                             \
     X(StreamSynchronize, "cuStreamSynchronize", (CUstream stream))                                 \
+    X(EventCreate, "cuEventCreate", (CUevent *event, unsigned flags))                              \
+    X(EventDestroy, "cuEventDestroy_v2", (CUevent event))                                          \
+    X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                              \
     X(MemHostAlloc, "cuMemHostAlloc", (void **pointer, size_t bytes, unsigned flags))              \
     X(MemFreeHost, "cuMemFreeHost", (void *pointer))                                               \
     X(Memcpy, "cuMemcpyAsync", (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream))  \
@@ -75,6 +78,7 @@ struct consumer {
     consumer_place place;
     CUdevice device; /* of the context */
     CUstream stream, other;
+    CUevent event;
     uint32_t *in, *out; /* pinned: what was read, and what is to be written */
     bool has_thread, ends;
     pthread_t thread;
@@ -165,6 +169,7 @@ static void make(void *argument) {
     if (o->kind == CONSUMER_BLOCKING || o->kind == CONSUMER_NON_BLOCKING)
         MUST(StreamCreate, &c->stream, o->kind == CONSUMER_NON_BLOCKING);
     MUST(StreamCreate, &c->other, CU_STREAM_NON_BLOCKING);
+    MUST(EventCreate, &c->event, CU_EVENT_DISABLE_TIMING);
     void **in = (void **) &c->in, **out = (void **) &c->out;
     MUST(MemHostAlloc, in, o->words * 4, PORTABLE);
     MUST(MemHostAlloc, out, o->words * 4, PORTABLE);
@@ -198,6 +203,7 @@ static void end(void *argument) {
     if (c->stream != LEGACY && c->stream != PER_THREAD)
         MUST(StreamDestroy, c->stream);
     MUST(StreamDestroy, c->other);
+    MUST(EventDestroy, c->event);
     MUST(MemFreeHost, c->in);
     MUST(MemFreeHost, c->out);
     pop();
@@ -257,6 +263,18 @@ static void write_memory(void *argument) {
 void consumer_write(consumer *c, void *to, uint32_t word, size_t words) {
     job o = {.c = c, .memory = to, .word = word, .words = words};
     consumer_call(c, write_memory, &o);
+}
+
+static void record(void *argument) {
+    const consumer *c = argument;
+    push(c->context);
+    MUST(EventRecord, c->event, c->stream);
+    pop();
+}
+
+CUevent consumer_record(consumer *c) {
+    consumer_call(c, record, c);
+    return c->event;
 }
 
 static void sleep_for(void *argument) {

@@ -46,6 +46,8 @@ uintptr_t consumer_other_stream(const consumer *c);
 void consumer_read(consumer *c, void *from, size_t words);
 /** Queue a copy of `words` times `word` into device memory. */
 void consumer_write(consumer *c, void *to, uint32_t word, size_t words);
+/** Its event, recorded behind all that is queued. */
+CUevent consumer_record(consumer *c);
 /** Queue work that takes so long, and touches nothing. */
 void consumer_delay(consumer *c, unsigned microseconds);
 /** Is everything done that was queued? Never waits. */

@@ -390,3 +390,114 @@ Test(sync_tokens, other_negative_numbers_are_refused, .timeout = 60) {
     sem_init(&s.gate.open, 0, 0);
     end(&s);
 }
+
+/* ---- Memory that is given back ---- */
+
+typedef enum giving { BY_UNREF, BY_SCOPE, BY_EVENT, MADE_ELSEWHERE } giving;
+
+static void *make_in_thread(void *context) {
+    scene *s = context;
+    s->v = plus(s->x, s->first);
+    s->status = jit_var_eval(s->v);
+    if (s->status == JIT_OK)
+        s->status = jit_sync_thread();
+    return NULL;
+}
+
+/** The array: of this thread, or one that another thread made and that is over. */
+static void make_array(scene *s, giving way) {
+    pthread_t thread;
+    if (way == MADE_ELSEWHERE) {
+        cr_assert_eq(pthread_create(&thread, NULL, make_in_thread, s), 0);
+        pthread_join(thread, NULL);
+        ASSERT_OK(s->status);
+    } else {
+        s->v = plus(s->x, s->first);
+        ASSERT_OK(jit_var_eval(s->v));
+    }
+}
+
+/** Let our stream wait for the consumer, and give the array back. */
+static void wait_and_give(scene *s, giving way) {
+    if (way == BY_EVENT) {
+        jit_event *event;
+        void *native = consumer_record(s->consumer);
+        ASSERT_OK(jit_cuda_event_wrap(native, &event));
+        ASSERT_OK(jit_event_stream_wait(event));
+        jit_event_destroy(event);
+    } else {
+        ASSERT_OK(jit_cuda_wait_stream(consumer_stream(s->consumer)));
+    }
+    if (way == BY_SCOPE) {
+        jit_scope_push();
+        jit_ref(s->v);
+        jit_unref(s->v);
+        jit_unref(s->v); /* the one of before: the scope has the other */
+        ASSERT_OK(jit_scope_pop(0, NULL));
+    } else {
+        jit_unref(s->v);
+    }
+    s->v = 0;
+}
+
+typedef struct user {
+    jit_var v;
+    bool done;
+    jit_status status;
+} user;
+
+/** Somebody else who wants such memory. */
+static void *use_memory(void *context) {
+    user *u = context;
+    jit_event *event = NULL;
+    uint32_t other[SIZE] = {0};
+    u->v = jit_from_host(JIT_CUDA, JIT_u32, other, SIZE);
+    u->status = jit_event_create(JIT_CUDA, false, &event);
+    if (u->status == JIT_OK)
+        u->status = jit_event_record(event);
+    usleep(50);
+    if (u->status == JIT_OK)
+        u->status = jit_event_query(event, &u->done);
+    jit_event_destroy(event);
+    return NULL;
+}
+
+static void run_giving(giving way) {
+    pthread_t thread;
+    void *pointer;
+    user u = {.status = JIT_OK};
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
+    begin(&s);
+    make_array(&s, way);
+    ASSERT_OK(jit_data(s.v, &pointer));
+    ASSERT_OK(jit_cuda_sync_stream(consumer_stream(s.consumer)));
+    consumer_close_gate(s.consumer, &s.gate);
+    consumer_read(s.consumer, pointer, SIZE);
+    wait_and_give(&s, way);
+    cr_assert_eq(pthread_create(&thread, NULL, use_memory, &u), 0);
+    pthread_join(thread, NULL);
+    ASSERT_OK(u.status);
+    void *again;
+    ASSERT_OK(jit_data(u.v, &again));
+    cr_assert_eq(again, pointer, "the memory is not used again: nothing is tested");
+    cr_assert(!u.done, "way %d: the memory is used again while it is read", way);
+    consumer_gate_open(&s.gate);
+    consumer_wait(s.consumer);
+    cr_assert(counts_up_from(consumer_data(s.consumer), s.first), "way %d: overwritten", way);
+    jit_unref(u.v);
+    end(&s);
+}
+
+/** An array that a stream of somebody else still reads is given back, once ours waits for it. */
+Test(sync_tokens, memory_is_used_again_after_its_foreign_reader, .timeout = 60) {
+    run_giving(BY_UNREF);
+}
+Test(sync_tokens, memory_given_back_by_a_scope_too, .timeout = 60) {
+    run_giving(BY_SCOPE);
+}
+Test(sync_tokens, memory_behind_an_event_too, .timeout = 60) {
+    run_giving(BY_EVENT);
+}
+Test(sync_tokens, memory_of_other_threads_arrays_too, .timeout = 60) {
+    run_giving(MADE_ELSEWHERE);
+}
