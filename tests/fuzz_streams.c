@@ -211,26 +211,35 @@ static void take_back(actor *a) {
     a->lent = value_none();
 }
 
+/* Evaluate an array of this actor's own and let the consumer wait for it; in either order, but a
+ * literal is in memory from jit_data() on only. Its address. */
+static void *hand_over(actor *a) {
+    void *pointer;
+    bool first = chance(a, 50);
+    value x = first ? copied(a, 2 + below(a, LARGEST - 1)) : from_slot(a, false);
+    if (!x.v || x.want->size == 1) {
+        value_drop(x);
+        x = copied(a, 1000);
+    }
+    a->lent = made_here(a, x);
+    value_drop(x);
+    if (first) {
+        fuzz_must_be_ok(jit_schedule(a->lent.v), "jit_schedule");
+        let_it_wait(a);
+    }
+    fuzz_must_be_ok(jit_data(a->lent.v, &pointer), "jit_data");
+    if (!first)
+        let_it_wait(a);
+    return pointer;
+}
+
 /* The consumer reads an array, which may be given back at once: the memory is used again when it
  * has. */
 static void lend(actor *a) {
-    void *pointer;
-    value x = from_slot(a, false);
-    if (!my_consumer(a) || !x.v || x.want->size == 1) {
-        value_drop(x);
+    if (!my_consumer(a))
         return;
-    }
     take_back(a);
-    a->lent = made_here(a, x);
-    value_drop(x);
-    if (chance(a, 50)) {
-        fuzz_must_be_ok(jit_schedule(a->lent.v), "jit_schedule");
-        let_it_wait(a);
-        fuzz_must_be_ok(jit_data(a->lent.v, &pointer), "jit_data");
-    } else {
-        fuzz_must_be_ok(jit_data(a->lent.v, &pointer), "jit_data");
-        let_it_wait(a);
-    }
+    void *pointer = hand_over(a);
     consumer_read(a->consumer, pointer, a->lent.want->size);
     if (chance(a, 50)) {
         wait_for_it(a);
