@@ -39,9 +39,9 @@ extern "C" {
 JIT_API jit_status jit_cuda_sync_stream(uintptr_t stream);
 /** The other direction: what the calling thread queues from now on, on its current GPU, comes after
  * what has been queued on `stream`; so does what any thread writes from now on into memory that the
- * calling thread's stream has used, such as that of variables which are given back. Tokens as
- * above; 0 stands for both default streams. The CPU does not wait. JIT_UNSUPPORTED for a stream
- * that is being captured. */
+ * calling thread's stream has used, or whose address jit_data() has told it, such as that of
+ * variables which are given back. Tokens as above; 0 stands for both default streams. The CPU does
+ * not wait. JIT_UNSUPPORTED for a stream that is being captured. */
 JIT_API jit_status jit_cuda_wait_stream(uintptr_t stream);
 
 /** The calling thread's CUstream on its current GPU, made on the first call; it is good until the

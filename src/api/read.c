@@ -123,12 +123,13 @@ jit_status jit_read_range(jit_var v, size_t offset, size_t count, void *destinat
 
 /* ORDER: what wrote an array before what the calling thread queues or names streams for, by a wait
  * of its stream; without it jit_cuda_sync_stream() says nothing of arrays that other threads wrote.
- */
-static jit_status come_after(jitc_thread *t, const contents *c) {
+ * And what the thread lets its stream wait for before the next owner of the memory, by a use;
+ * without it jit_cuda_wait_stream() says nothing of them either. */
+static jit_status lend(jitc_thread *t, const contents *c) {
     jitc_thread_state *s;
     TRY(jitc_api_state(t, c->info.backend, c->info.device, &s));
     jitc_mutex_lock(&s->stream->lock);
-    jit_status status = jitc_buffer_before_read(c->buffer, s->stream);
+    jit_status status = jitc_buffer_lend(c->buffer, s->stream);
     jitc_mutex_unlock(&s->stream->lock);
     return status;
 }
@@ -144,8 +145,8 @@ jit_status jit_data(jit_var v, void **pointer) {
     *pointer = NULL;
     TRY(jitc_api_thread(&t));
     TRY(evaluated(g, t, "jit_data", v, true, &c));
-    jit_status status = c.buffer->device->backend->host_memory ? jitc_buffer_wait(c.buffer, false)
-                                                               : come_after(t, &c);
+    jit_status status =
+        c.buffer->device->backend->host_memory ? jitc_buffer_wait(c.buffer, false) : lend(t, &c);
     if (status == JIT_OK)
         *pointer = c.buffer->pointer;
     jitc_buffer_unref(c.buffer);

@@ -35,23 +35,12 @@ static void end_foreign(void *p) {
     free(b);
 }
 
-/* A use, for who wants to write. ORDER: readers that only the user knows before the next write, by
- * the wait for them that the user has put on the stream that used the memory; without it a write on
- * another stream, which comes after our uses alone, may overtake them. A wait that has nothing to
- * do with this memory counts as well: it is not known which. */
-static jitc_use behind_user_wait(jitc_use u) {
-    uint64_t wait =
-        jitc_load_acquire(&u.stream->user_wait); /* pairs with jitc_stream_note_user_wait */
-    u.number = wait > u.number ? wait : u.number;
-    return u;
-}
-
 /* The first use that is not done; stream NULL: none. */
 static jitc_use pending_use(const jitc_buffer *b) {
     jitc_use none = {0};
     for (size_t i = 0; i <= b->read_count; ++i) {
         jitc_use u = i ? b->reads[i - 1] : b->write;
-        if (u.stream && !u.stream->backend->done(u.stream, behind_user_wait(u).number))
+        if (u.stream && !u.stream->backend->done(u.stream, jitc_use_behind_user_wait(u).number))
             return u;
     }
     return none;
@@ -115,7 +104,7 @@ static size_t copy_uses(jitc_buffer *b, bool reads, const jitc_stream *except,
     for (; *next < total && n < USES_AT_ONCE; ++*next) {
         const jitc_use *u = *next ? &b->reads[*next - 1] : &b->write;
         if (u->stream && u->stream != except)
-            out[n++] = reads ? behind_user_wait(*u) : *u;
+            out[n++] = reads ? jitc_use_behind_user_wait(*u) : *u;
     }
     jitc_spin_unlock(&b->lock);
     return n;
@@ -138,16 +127,9 @@ jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream) {
     return before(b, true, stream);
 }
 
-/* Room for one more read: entries that are done make room before the list grows. */
+/* Room for one more read. Those that are done stay as well: they tell whose waits count. */
 static bool make_room_locked(jitc_buffer *b) REQUIRES(&b->lock) {
     if (b->read_count < b->read_capacity)
-        return true;
-    size_t kept = 0;
-    for (size_t i = 0; i < b->read_count; ++i)
-        if (!b->reads[i].stream->backend->done(b->reads[i].stream, b->reads[i].number))
-            b->reads[kept++] = b->reads[i];
-    b->read_count = kept;
-    if (kept < b->read_capacity)
         return true;
     size_t capacity = b->read_capacity ? 2 * b->read_capacity : 2;
     jitc_use *grown = realloc(b->reads, capacity * sizeof *grown);
@@ -163,7 +145,8 @@ static bool stamp_read(jitc_buffer *b, jitc_use use) {
     jitc_spin_lock(&b->lock);
     for (size_t i = 0; i < b->read_count && !stamped; ++i)
         if (b->reads[i].stream == use.stream) {
-            b->reads[i] = use;
+            if (b->reads[i].number < use.number)
+                b->reads[i] = use;
             stamped = true;
         }
     if (!stamped && make_room_locked(b)) {
@@ -177,6 +160,13 @@ static bool stamp_read(jitc_buffer *b, jitc_use use) {
 void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number) {
     if (!stamp_read(b, (jitc_use) {stream, number}))
         stream->backend->wait(stream, number);
+}
+
+jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream) {
+    TRY(jitc_buffer_before_read(b, stream));
+    if (!stamp_read(b, (jitc_use) {stream, 0}))
+        return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: none to note who uses an array");
+    return JIT_OK;
 }
 
 void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number) {

@@ -10,6 +10,17 @@ typedef struct jitc_use {
     uint64_t number;
 } jitc_use;
 
+/** A use, for who wants to write or to free. ORDER: readers that only the user knows before the
+ * next write, by the wait for them that the user has put on the stream that used the memory;
+ * without it a write on another stream, which comes after our uses alone, may overtake them. A wait
+ * that has nothing to do with this memory counts as well: it is not known which. */
+static inline jitc_use jitc_use_behind_user_wait(jitc_use u) {
+    uint64_t wait =
+        jitc_load_acquire(&u.stream->user_wait); /* pairs with jitc_stream_note_user_wait */
+    u.number = wait > u.number ? wait : u.number;
+    return u;
+}
+
 /** A block of device memory. Shared by variables; a buffer that anybody else holds is never
  * written. */
 typedef struct jitc_buffer {
@@ -48,6 +59,9 @@ void jitc_buffer_unref(jitc_buffer *b);
  * stream->lock. */
 jit_status jitc_buffer_before_read(jitc_buffer *b, jitc_stream *stream);
 jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream);
+/** The user of `stream` gets the address: what is queued on it from now on comes after the last
+ * write, and the next write after what the user lets it wait for. Holder of stream->lock. */
+jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream);
 /** Stamp a use that has been queued. JIT_OUT_OF_MEMORY is answered by waiting for the work. */
 void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number);
 void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number);

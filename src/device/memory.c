@@ -62,7 +62,8 @@ static bool is_own(const jitc_buffer *b, const jitc_stream *stream) {
 }
 
 static bool use_is_over(const jitc_use *u, const jitc_stream *stream) {
-    return !u->stream || u->stream == stream || u->stream->backend->done(u->stream, u->number);
+    return !u->stream || u->stream == stream ||
+           u->stream->backend->done(u->stream, jitc_use_behind_user_wait(*u).number);
 }
 
 /* Is it so, or over? */
