@@ -22,6 +22,7 @@ TestSuite(cuda_readers, .init = start, .fini = support_shutdown);
 /** How the thread that owns the array is told to wait for its reader, and who writes next. */
 typedef struct scene {
     bool by_event, in_place;
+    bool handed_on; /* another thread hands the array to the reader, waits and gives it back */
     consumer *consumer;
     jit_var x, v, index; /* v: what is read; x, index: the writer's operands */
     void *memory;        /* of v */
@@ -93,19 +94,35 @@ static void prepare(scene *s) {
     s->consumer = consumer_create(CONSUMER_NON_BLOCKING, CONSUMER_HERE, 0, SIZE, false);
 }
 
-static void check_scene(scene s) {
+static void *let_read(void *context) {
+    scene *s = context;
+    ASSERT_OK(jit_data(s->v, &s->memory));
+    consumer_read(s->consumer, s->memory, SIZE);
+    wait_for_reader(s);
+    if (!s->in_place) {
+        jit_unref(s->v);
+        s->v = 0;
+    }
+    return NULL;
+}
+
+static void in_thread(void *(*function)(void *), scene *s) {
     pthread_t thread;
+    cr_assert_eq(pthread_create(&thread, NULL, function, s), 0);
+    pthread_join(thread, NULL);
+}
+
+static void check_scene(scene s) {
     consumer_gate gate;
     prepare(&s);
     consumer_close_gate(s.consumer, &gate);
-    consumer_read(s.consumer, s.memory, SIZE);
-    wait_for_reader(&s);
-    if (!s.in_place) {
-        jit_unref(s.v);
-        s.v = 0;
+    if (s.handed_on) {
+        in_thread(let_read, &s);
+        write_again(&s);
+    } else {
+        let_read(&s);
+        in_thread(write_again, &s);
     }
-    cr_assert_eq(pthread_create(&thread, NULL, write_again, &s), 0);
-    pthread_join(thread, NULL);
     cr_assert_not_null(s.written, "%s", jit_error());
     if (s.used != s.memory)
         consumer_gate_open(&gate); /* or the end would wait for ever */
@@ -131,6 +148,12 @@ Test(cuda_readers, new_memory_comes_after_the_stream_that_was_waited_for, .timeo
 
 Test(cuda_readers, new_memory_comes_after_the_event_that_was_waited_for, .timeout = 60) {
     check_scene((scene) {.by_event = true});
+}
+
+Test(cuda_readers, the_thread_that_waits_need_not_be_the_one_that_wrote, .timeout = 60) {
+    check_scene((scene) {.handed_on = true});
+    check_scene((scene) {.handed_on = true, .by_event = true});
+    check_scene((scene) {.handed_on = true, .in_place = true});
 }
 
 Test(cuda_readers, a_scatter_in_place_comes_after_the_stream, .timeout = 60) {
