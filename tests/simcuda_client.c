@@ -47,6 +47,7 @@ bool client_open_any(void) {
     FIND(order, "simcuda_order");
     FIND(order_strict, "simcuda_order_strict");
     FIND(races, "simcuda_races");
+    FIND(reuse, "simcuda_reuse");
 #undef FIND
     return true;
 }

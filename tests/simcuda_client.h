@@ -27,6 +27,7 @@ typedef struct client {
     void (*order)(bool);
     void (*order_strict)(bool);
     unsigned (*races)(void);
+    void (*reuse)(bool);
 } client;
 extern client cu;
 

@@ -7,7 +7,8 @@
  *   page table         one pointer per page of 4 KiB: the allocation that has or had it
  *
  * Pinned memory has one mapping, in which only what is allocated can be touched. Addresses are used
- * once until all have been used; between allocations is a gap that nothing can reach. */
+ * once until all have been used, unless simcuda_reuse() asks for the opposite; between allocations
+ * is a gap that nothing can reach. */
 #include "order.h"
 #include "segments.h"
 #include <fcntl.h>
@@ -49,6 +50,7 @@ static struct {
     uint32_t numbers;
     sim_allocation *live; /* list, by `next` */
     sim_allocation *last; /* list, by `before` */
+    _Atomic bool reuses;
 } m;
 
 /* ---- look-up, without the lock ---- */
@@ -178,6 +180,19 @@ static uint64_t find_free(const arena *a, uint64_t from, uint64_t count) {
     return first;
 }
 
+static uint64_t pages_of(const sim_allocation *block) {
+    return (block->end - block->base + OFFSET + PAGE - 1) >> PAGE_BITS;
+}
+
+/** The first page of the device memory that was freed last and had `count` pages; PAGES: none. */
+static uint64_t find_used(const arena *a, uint64_t count) {
+    for (const sim_allocation *b = m.last; b; b = b->before)
+        if (!b->live && !b->pinned && arena_at(b->base) == a && pages_of(b) == count &&
+            allocation_in(a, b->base) == b)
+            return (b->base - a->base) >> PAGE_BITS;
+    return PAGES;
+}
+
 static void map_pages(arena *a, sim_allocation *block) {
     uint64_t first = (block->base - a->base) >> PAGE_BITS;
     uint64_t last = (block->end - 1 - a->base) >> PAGE_BITS;
@@ -225,7 +240,10 @@ CUresult sim_memory_create(sim_context *c, size_t bytes, bool pinned, sim_alloca
         return CUDA_ERROR_OUT_OF_MEMORY;
     uint64_t offset = pinned ? 0 : OFFSET;
     uint64_t count = (offset + bytes + PAGE - 1) >> PAGE_BITS;
-    uint64_t first = find_free(a, a->next, count);
+    uint64_t first = m.reuses && !pinned ? find_used(a, count) : PAGES;
+    bool used = first < PAGES;
+    if (!used)
+        first = find_free(a, a->next, count);
     if (first >= PAGES)
         first = find_free(a, 0, count);
     if (first >= PAGES)
@@ -244,7 +262,8 @@ CUresult sim_memory_create(sim_context *c, size_t bytes, bool pinned, sim_alloca
     poison_block(a->host + (block->base - a->base), bytes);
     block->live = true;
     map_pages(a, block);
-    a->next = first + count + GAP_PAGES;
+    if (!used)
+        a->next = first + count + GAP_PAGES;
     a->used += rounded(bytes);
     block->next = m.live;
     m.live = block;
@@ -300,6 +319,10 @@ unsigned sim_memory_count(const sim_context *c) {
     for (const sim_allocation *a = m.live; a; a = a->next)
         count += !c || a->context == c;
     return count;
+}
+
+__attribute__((visibility("default"))) void simcuda_reuse(bool on) {
+    m.reuses = on;
 }
 
 void sim_memory_lose(const sim_context *c) {

@@ -125,6 +125,8 @@ void simcuda_order(bool on);
 void simcuda_order_strict(bool strict);
 /** Pairs of operations that were unordered, so far; each is a fault, too. */
 unsigned simcuda_races(void);
+/** Give addresses that were freed to the next allocation of that size, as the real driver does. */
+void simcuda_reuse(bool on);
 /** Let every kernel take at least so long, so that what should wait for it can be caught. */
 void simcuda_kernel_time_us(unsigned us);
 #endif
