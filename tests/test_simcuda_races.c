@@ -22,6 +22,14 @@ static const char kernels[] =
     "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
     "    if (i < n) ST(p + first + i * step, make_float4(1, 2, 3, 4));\n"
     "}\n"
+    "KERNEL void three(float3 *p, unsigned first, unsigned n, unsigned step) {\n"
+    "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) ST(p + first + i * step, make_float3(1, 2, 3));\n"
+    "}\n"
+    "KERNEL void move(unsigned char *p, unsigned first, unsigned n, unsigned step) {\n"
+    "    unsigned i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    "    if (i < n) ST(p + first + n + i * step, LD(p + first + i * step));\n"
+    "}\n"
     "KERNEL void hold(unsigned *p, volatile unsigned *flags) {\n"
     "    ST(p, 1u);\n"
     "    ST(flags, 1u);\n"
@@ -32,7 +40,7 @@ static const char kernels[] =
 enum { SIZE = 10000 };
 
 static CUmodule module;
-static CUfunction put, get, count, wide, hold;
+static CUfunction put, get, count, wide, three, move, hold;
 static CUdeviceptr p;
 static CUstream a, b, c; /* non-blocking */
 static CUevent event;
@@ -45,6 +53,8 @@ static void start(void) {
     put = client_function(module, "put");
     get = client_function(module, "get");
     count = client_function(module, "count");
+    three = client_function(module, "three");
+    move = client_function(module, "move");
     hold = client_function(module, "hold");
     wide = client_function(module, "wide");
     p = client_alloc(SIZE);
@@ -196,6 +206,19 @@ Test(simcuda_races, disjoint_halves_are_no_race_and_one_common_byte_is) {
     run(wide, p, 0, 4, a);
     run(put, p, 63, 1, b);
     RACES(1, "writes bytes 63 to 63 of");
+    run(three, p, 5, 1, a); /* bytes 60 to 71 */
+    run(put, p, 59, 1, b);
+    run(put, p, 72, 1, c);
+    SILENT();
+    run(three, p, 5, 1, a);
+    run(get, p, 59, 20, b);
+    RACES(1, "reads bytes 60 to 71 of");
+    run(move, p, 100, 10, a);
+    run(get, p, 100, 11, b);
+    RACES(1, "reads bytes 110 to 110 of");
+    run(get, p, 95, 30, a);
+    run(move, p, 100, 10, b);
+    RACES(1, "writes bytes 110 to 119 of");
 }
 
 Test(simcuda_races, scattered_accesses_are_compared_by_byte) {

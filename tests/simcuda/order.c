@@ -341,7 +341,6 @@ static void read_chunk(run *r, const uint64_t *m, uint64_t at) {
             kinds |= (unsigned) (bits[k] & 1) << k;
             differs |= bits[k] ^ (0 - (bits[k] & 1));
         }
-        differs &= ~(uint64_t) 0 >> i;
         i = differs ? i + (unsigned) __builtin_ctzll(differs) : 64;
         advance(r, kinds, at + i);
     }
