@@ -18,17 +18,21 @@ static const jitc_cuda *cuda_of(const jitc_cuda_event *e) {
     return &e->device->backend->cuda;
 }
 
+static jit_status fail_captured(const jitc_cuda_event *e, const char *why) {
+    return jitc_fail(JIT_UNSUPPORTED,
+                     "cuda: the event %p was recorded while its stream was captured into a graph, "
+                     "and is a place in that graph only%s",
+                     (void *) e->event, why);
+}
+
 /* What can be wrong with an event that somebody else owns. */
 static jit_status check(const jitc_cuda_event *e, CUresult result, jitc_cuda_function f) {
     char text[256];
     if (result != CUDA_ERROR_CAPTURED_EVENT && result != CUDA_ERROR_INVALID_HANDLE)
         return jitc_cuda_device_check(e->device, result, f);
-    jitc_cuda_describe(cuda_of(e), result, f, text, sizeof text);
     if (result == CUDA_ERROR_CAPTURED_EVENT)
-        return jitc_fail(JIT_UNSUPPORTED,
-                         "cuda: the event %p was recorded while its stream was captured into a "
-                         "graph, and is a place in that graph only: %s",
-                         (void *) e->event, text);
+        return fail_captured(e, "");
+    jitc_cuda_describe(cuda_of(e), result, f, text, sizeof text);
     return jitc_fail(JIT_INVALID_ARGUMENT,
                      "cuda: the event %p is no event of device %d's primary context: %s",
                      (void *) e->event, e->device->ordinal, text);
@@ -96,8 +100,35 @@ jit_status jitc_cuda_event_wait(jitc_event *base) {
     INSIDE(event_of(base)->device, synchronize(event_of(base)));
 }
 
+static jit_status is_capturing(jitc_cuda_stream *s, CUstream stream, bool *out) {
+    int state = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUresult result = s->device->backend->cuda.StreamIsCapturing(stream, &state);
+    *out = state != CU_STREAM_CAPTURE_STATUS_NONE;
+    return jitc_cuda_device_check(s->device, result, JITC_CU_StreamIsCapturing);
+}
+
+/* A stream that waits for an event of a capture takes part in that, and all that it runs from then
+ * on is captured. Whether an event is one cannot be asked without harm to the capture, so a stream
+ * that runs nothing waits first. It adds nothing to the graph, and is free again at its end. */
+static jit_status try_wait(jitc_cuda_stream *s, const jitc_cuda_event *e) {
+    const jitc_cuda *c = cuda_of(e);
+    bool captured;
+    if (!s->probe) {
+        CUresult result = c->StreamCreate(&s->probe, CU_STREAM_NON_BLOCKING);
+        TRY(jitc_cuda_device_check(s->device, result, JITC_CU_StreamCreate));
+    }
+    TRY(is_capturing(s, s->probe, &captured));
+    if (captured)
+        return fail_captured(e, ", or another one was, whose capture is not over");
+    TRY(check(e, c->StreamWaitEvent(s->probe, e->event, 0), JITC_CU_StreamWaitEvent));
+    TRY(is_capturing(s, s->probe, &captured));
+    return captured ? fail_captured(e, "") : JIT_OK;
+}
+
 /* The event may be one of another device. */
 static jit_status make_wait(jitc_cuda_stream *s, const jitc_cuda_event *e) {
+    if (e->borrowed)
+        TRY(try_wait(s, e));
     TRY(jitc_cuda_flush(s));
     CUresult result = cuda_of(e)->StreamWaitEvent(s->stream, e->event, 0);
     if (jitc_cuda_is_final(result))

@@ -158,6 +158,14 @@ static void free_marks(jitc_cuda_stream *s, bool there) UNCHECKED_LOCKING {
     }
 }
 
+/* It cannot be destroyed without harm to a capture that is not over: then it stays. */
+static void destroy_probe(jitc_cuda_stream *s) {
+    int state = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (s->probe && cuda_of(s)->StreamIsCapturing(s->probe, &state) == CUDA_SUCCESS &&
+        state == CU_STREAM_CAPTURE_STATUS_NONE)
+        cuda_of(s)->StreamDestroy(s->probe);
+}
+
 void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     jitc_cuda_scope scope;
     jitc_cuda_calls_wait(s, UINT64_MAX - 1);
@@ -169,6 +177,7 @@ void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     if (there) {
         jitc_cuda_tables_finish(s);
         cuda_of(s)->EventDestroy(s->sync_stream_event);
+        destroy_probe(s);
         cuda_of(s)->StreamDestroy(s->stream);
     }
     jitc_cuda_leave(s->device, &scope);

@@ -97,6 +97,7 @@ struct jitc_cuda_stream {
 
     /* Guarded by base.lock, as all that queues is called under it. */
     CUevent sync_stream_event; /* for the order with others' streams; without times */
+    CUstream probe;            /* runs nothing: to try waits for others' events; or NULL */
     jitc_cuda_waited waited[JITC_CUDA_WAITED]; /* of the streams waited for last */
     unsigned next_waited;
     jitc_cuda_chunk *chunk;                  /* for small uploads; or NULL */
