@@ -290,6 +290,19 @@ Test(cuda_stream, whom_we_wait_for_after_which_token) {
         }
 }
 
+/* Who has our stream's handle may queue work there, which is waited for like ours. */
+Test(cuda_stream, work_that_users_queue_on_our_stream_is_waited_for) {
+    static gate g;
+    CUstream to = foreign_stream(CU_STREAM_NON_BLOCKING);
+    foreign_close(&g, jit_cuda_stream());
+    ASSERT_OK(jit_cuda_sync_stream((uintptr_t) to));
+    foreign_settle();
+    cr_assert_eq(f.StreamQuery(to), CUDA_ERROR_NOT_READY);
+    foreign_open(&g);
+    CU_OK(f.StreamSynchronize(to));
+    CU_OK(f.StreamDestroy(to));
+}
+
 /* What we wait for is passed on, although there is no work of ours in between: an array that goes
  * from one library to another. */
 Test(cuda_stream, what_we_wait_for_is_waited_for_by_others) {
@@ -306,11 +319,31 @@ Test(cuda_stream, what_we_wait_for_is_waited_for_by_others) {
         foreign_settle();
         cr_assert_eq(f.StreamQuery(to), CUDA_ERROR_NOT_READY);
         foreign_open(&g);
-        ASSERT_OK(jit_cuda_sync_stream(0)); /* the CPU waits for it, too */
-        cr_assert_eq(f.StreamQuery(from), CUDA_SUCCESS);
         CU_OK(f.StreamSynchronize(to));
     }
     jit_unref(x);
     CU_OK(f.StreamDestroy(from));
     CU_OK(f.StreamDestroy(to));
+}
+
+/* So it is by the CPU. */
+Test(cuda_stream, what_we_wait_for_is_waited_for_by_token_0) {
+    CUstream from = foreign_stream(CU_STREAM_NON_BLOCKING);
+    jit_var x = cuda_world_ramp(1 << 20), y = jit_add(x, x);
+    CUdeviceptr address = address_of(y);
+    CUstream ours = jit_cuda_stream();
+    float *large;
+    CU_OK(f.MemHostAlloc((void **) &large, sizeof *large << 20, 0));
+    for (int round = 0; round < 5; ++round) {
+        ASSERT_OK(jit_sync_thread());
+        for (int i = 0; i < 20; ++i) /* takes a while */
+            CU_OK(f.MemcpyDtoHAsync(large, address, sizeof *large << 20, from));
+        ASSERT_OK(jit_cuda_wait_stream((uintptr_t) from));
+        ASSERT_OK(jit_cuda_sync_stream(0));
+        cr_assert_eq(f.StreamQuery(from), CUDA_SUCCESS);
+        cr_assert_eq(f.StreamQuery(ours), CUDA_SUCCESS);
+    }
+    CU_OK(f.MemFreeHost(large));
+    jit_unref(x), jit_unref(y);
+    CU_OK(f.StreamDestroy(from));
 }

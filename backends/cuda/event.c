@@ -134,7 +134,7 @@ static jit_status make_wait(jitc_cuda_stream *s, const jitc_cuda_event *e) {
     if (jitc_cuda_is_final(result))
         return jitc_cuda_device_check(s->device, result, JITC_CU_StreamWaitEvent);
     TRY(check(e, result, JITC_CU_StreamWaitEvent));
-    jitc_cuda_note_user_wait(s);
+    jitc_cuda_note_wait(s);
     return JIT_OK;
 }
 

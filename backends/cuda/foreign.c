@@ -148,7 +148,7 @@ static jit_status acquire_inside(jitc_cuda_stream *s, intptr_t other) {
                                    "graph's launch");
     TRY(jitc_cuda_flush(s)); /* what was launched before need not wait */
     TRY(wait_for(s, other));
-    jitc_cuda_note_user_wait(s);
+    jitc_cuda_note_wait(s);
     return JIT_OK;
 }
 

@@ -336,12 +336,6 @@ void jitc_cuda_note_wait(jitc_cuda_stream *s) {
     jitc_mutex_unlock(&s->mutex);
 }
 
-void jitc_cuda_note_user_wait(jitc_cuda_stream *s) {
-    jitc_cuda_note_wait(s);
-    /* pairs with jitc_device_sync and jit_sync_thread */
-    jitc_store_release(&s->base.queued, jitc_load_relaxed(&s->last));
-}
-
 void jitc_cuda_stream_forked(jitc_cuda_stream *s) {
     jitc_mutex_init(&s->mutex); /* a thread that is not there any more may have held it */
     jitc_spin_init(&s->recent.lock);

@@ -128,11 +128,9 @@ bool jitc_cuda_reached(jitc_cuda_stream *s, uint64_t n);
 jit_status jitc_cuda_reach(jitc_cuda_stream *s, uint64_t n);
 /** Work queued on s from now on comes after number n of `other`. */
 jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n);
-/** The stream waits for something from now on: others' streams that wait for it wait for that as
- *  well, also if no work is behind it. Holder of base.lock. */
+/** The stream waits for something from now on: who waits for the stream, or for what the thread has
+ *  queued, waits for that as well, also if no work is behind it. Holder of base.lock. */
 void jitc_cuda_note_wait(jitc_cuda_stream *s);
-/** The same, and it is work of the thread: also who waits for what that has queued waits for it. */
-void jitc_cuda_note_user_wait(jitc_cuda_stream *s);
 /** After fork(): nothing of it runs, no call is pending. */
 void jitc_cuda_stream_forked(jitc_cuda_stream *s);
 
