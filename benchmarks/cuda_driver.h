@@ -24,6 +24,8 @@ typedef unsigned long long cuda_address;
     X(memory, "cuMemGetInfo_v2", (size_t *unused, size_t *total))                                  \
     X(alloc, "cuMemAlloc_v2", (cuda_address * pointer, size_t bytes))                              \
     X(free, "cuMemFree_v2", (cuda_address pointer))                                                \
+    X(host_alloc, "cuMemHostAlloc", (void **pointer, size_t bytes, unsigned flags))                \
+    X(host_free, "cuMemFreeHost", (void *pointer))                                                 \
     X(copy, "cuMemcpyDtoDAsync_v2",                                                                \
       (cuda_address to, cuda_address from, size_t bytes, void *stream))                            \
     X(download, "cuMemcpyDtoHAsync_v2", (void *to, cuda_address from, size_t bytes, void *stream)) \

@@ -2,7 +2,7 @@
 # Runs what tools/bundle.sh has packed. One line a test, a summary, logs in the folder logs/; not 0 if
 # a test failed.
 # usage: sh run.sh [llvm|cuda|sim|all] [test...]   tests on the CPU, the GPU, the simulated GPU
-#        sh run.sh bench [name [option...]]        a benchmark (cuda, sync_modes); the latter's report
+#        sh run.sh bench [name [option...]]        a benchmark (cuda, memory, sync_modes); the last's report
 #                                                  and plots: logs/results
 #        sh run.sh demo                            the examples, on all devices that are there
 #        sh run.sh math [option...]                errors of the math functions on the GPU, as a table
