@@ -135,6 +135,7 @@ Test(cuda_driver, a_wait_for_a_number_is_not_one_for_what_follows) {
         cr_skip_test("this wants the simulated driver");
     jitc_kernel *k = make_kernel(0);
     void *x = make_ramp(s), *y = alloc(4 * N), *z = alloc(4 * N);
+    expect(s, x, 1, 0), expect(t, x, 1, 0); /* both have waited for new memory, if they have to */
     be_slow(5000);
     uint64_t n = launch(s, k, y, x, 2, 0);
     ASSERT_OK(b->flush(s));

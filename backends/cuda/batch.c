@@ -349,12 +349,14 @@ static void drop_batch_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
 jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {
     jitc_cuda_batch *b = &s->batch;
     if (!b->count)
-        return JIT_OK;
+        return jitc_cuda_after_pool_locked(s);
     if (jitc_load_acquire(&s->device->failed)) { /* pairs with note_locked */
         drop_batch_locked(s);
         return jitc_cuda_device_raise(s->device);
     }
-    jit_status status = submit_locked(s);
+    jit_status status = jitc_cuda_after_pool_locked(s);
+    if (status == JIT_OK)
+        status = submit_locked(s);
     drop_batch_locked(s);
     /* Other streams may come to wait for what this evaluation did, but not for the next one. */
     if (status == JIT_OK && jitc_load_relaxed(&s->device->stream_count) > 1)

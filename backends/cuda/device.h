@@ -25,10 +25,12 @@ typedef struct jitc_cuda_calls jitc_cuda_calls;
 
 /** Where blocks come from: a pool of the driver, or, where that has none, cuMemAlloc(). */
 typedef struct jitc_cuda_pool {
-    jitc_mutex lock;     /* guards creation */
-    atomic_bool decided; /* the following are set once it is */
-    CUmemoryPool handle; /* NULL: none */
-    CUstream stream;     /* for what the pool does; nothing that takes time is ever on it */
+    jitc_mutex lock;           /* guards creation */
+    atomic_bool decided;       /* the following are set once it is */
+    CUmemoryPool handle;       /* NULL: none */
+    CUstream stream;           /* for what the pool does; nothing that takes time is ever on it */
+    CUevent event;             /* behind the last allocation that was not over at once */
+    _Atomic uint64_t recorded; /* how often the event was; written under the lock */
 } jitc_cuda_pool;
 
 typedef struct jitc_cuda_device {

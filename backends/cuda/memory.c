@@ -55,6 +55,22 @@ static void share_with_all(jitc_cuda_device *d) {
     }
 }
 
+static jit_status create_handles(jitc_cuda_device *d) {
+    const jitc_cuda *c = &d->backend->cuda;
+    TRY(jitc_cuda_device_check(d, c->StreamCreate(&d->pool.stream, CU_STREAM_NON_BLOCKING),
+                               JITC_CU_StreamCreate));
+    jit_status status = jitc_cuda_device_check(
+        d, c->EventCreate(&d->pool.event, CU_EVENT_DISABLE_TIMING), JITC_CU_EventCreate);
+    if (status != JIT_OK)
+        c->StreamDestroy(d->pool.stream);
+    return status;
+}
+
+static void destroy_handles(jitc_cuda_device *d) {
+    d->backend->cuda.EventDestroy(d->pool.event);
+    d->backend->cuda.StreamDestroy(d->pool.stream);
+}
+
 static jit_status decide_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
     const jitc_cuda *c = &d->backend->cuda;
     jitc_cuda_pool *p = &d->pool;
@@ -66,13 +82,12 @@ static jit_status decide_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
                                                          d->device),
                                    JITC_CU_DeviceGetAttribute));
     if (supported)
-        TRY(jitc_cuda_device_check(d, c->StreamCreate(&p->stream, CU_STREAM_NON_BLOCKING),
-                                   JITC_CU_StreamCreate));
+        TRY(create_handles(d));
     if (supported && create_pool(c, d->device, &p->handle) != CUDA_SUCCESS) {
         if (p->handle)
             c->MemPoolDestroy(p->handle);
         p->handle = NULL;
-        c->StreamDestroy(p->stream);
+        destroy_handles(d);
     }
     jitc_store_seq(&p->decided, true); /* pairs with has_pool and share_with_all */
     if (p->handle)
@@ -101,7 +116,7 @@ void jitc_cuda_pool_finish(jitc_cuda_device *d) {
         return;
     c->StreamSynchronize(d->pool.stream);
     c->MemPoolDestroy(d->pool.handle);
-    c->StreamDestroy(d->pool.stream);
+    destroy_handles(d);
 }
 
 /* ---- Blocks ---- */
@@ -118,15 +133,33 @@ static jit_status fail_full(jitc_cuda_device *d, size_t bytes) {
                      function, bytes, d->ordinal, total, unused);
 }
 
-/* ORDER: the allocation before all uses of the block, on any stream, by the CPU, which finds the
- * pool's stream idle: only allocations are on it, and frees of blocks that nothing uses any more.
- * Without it the memory may belong to somebody else still. */
-static jit_status wait_for_pool(jitc_cuda_device *d) {
+/* ORDER: the allocation before all uses of the block, by an event behind it for which each stream
+ * waits once, before its next work, unless the allocation is over already; without it the memory
+ * may belong to somebody else still. */
+static jit_status order_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
     const jitc_cuda *c = &d->backend->cuda;
-    if (c->StreamQuery(d->pool.stream) == CUDA_SUCCESS)
+    jitc_cuda_pool *p = &d->pool;
+    if (c->StreamQuery(p->stream) == CUDA_SUCCESS)
         return JIT_OK;
-    return jitc_cuda_device_check(d, c->StreamSynchronize(d->pool.stream),
-                                  JITC_CU_StreamSynchronize);
+    TRY(jitc_cuda_device_check(d, c->EventRecord(p->event, p->stream), JITC_CU_EventRecord));
+    jitc_add_release(&p->recorded, 1u); /* pairs with jitc_cuda_after_pool_locked */
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_after_pool_locked(jitc_cuda_stream *s) {
+    jitc_cuda_pool *p = &s->device->pool;
+    /* pairs with order_locked */
+    if (__builtin_expect(jitc_load_acquire(&p->recorded) == s->pool_recorded, 1) ||
+        jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
+        return JIT_OK;
+    jitc_mutex_lock(&p->lock);
+    s->pool_recorded = jitc_load_relaxed(&p->recorded);
+    CUresult result = s->device->backend->cuda.StreamWaitEvent(s->stream, p->event, 0);
+    jitc_mutex_unlock(&p->lock);
+    if (result == CUDA_SUCCESS)
+        return JIT_OK;
+    jitc_cuda_device_fail(s->device, result, JITC_CU_StreamWaitEvent, "");
+    return jitc_cuda_device_raise(s->device);
 }
 
 static jit_status alloc_from_pool(jitc_cuda_device *d, size_t bytes, CUdeviceptr *out) {
@@ -135,7 +168,9 @@ static jit_status alloc_from_pool(jitc_cuda_device *d, size_t bytes, CUdeviceptr
     if (result == CUDA_ERROR_OUT_OF_MEMORY)
         return fail_full(d, bytes);
     TRY(jitc_cuda_device_check(d, result, JITC_CU_MemAllocFromPoolAsync));
-    jit_status status = wait_for_pool(d);
+    jitc_mutex_lock(&d->pool.lock);
+    jit_status status = order_locked(d);
+    jitc_mutex_unlock(&d->pool.lock);
     if (status != JIT_OK)
         c->MemFreeAsync(*out, d->pool.stream);
     return status;
@@ -215,6 +250,10 @@ jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, ui
                                   jitc_cuda_table **out) {
     size_t bytes = count * sizeof *words;
     TRY(take_table(s, bytes, out));
+    jitc_mutex_lock(&s->mutex);
+    jit_status status = jitc_cuda_after_pool_locked(s);
+    jitc_mutex_unlock(&s->mutex);
+    TRY(status);
     char *to = (*out)->pointer;
     const char *from = (const char *) words;
     /* Until the launch, before which it is queued, is over. */

@@ -90,6 +90,7 @@ struct jitc_cuda_stream {
 
     jitc_mutex mutex; /* guards the following; one at a time, never held while the CPU waits */
     uint64_t submitted;
+    uint64_t pool_recorded; /* of the pool's event, what the stream comes after */
     jitc_cuda_batch batch;
     jitc_cuda_mark *mark[JITC_CUDA_MARKS]; /* ascending */
     unsigned marks;
@@ -158,6 +159,9 @@ jit_status jitc_cuda_upload_part(jitc_cuda_stream *s, char *to, const char *from
  *  next launch's, whose number is to be written to *out. */
 jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, uint32_t count,
                                   jitc_cuda_table **out);
+/** Memory from the pool may be used by what is queued from now on. If it may not, the device has
+ *  failed. */
+jit_status jitc_cuda_after_pool_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
 /** The stream, which is idle, ends. */
 void jitc_cuda_tables_finish(jitc_cuda_stream *s);
 
