@@ -38,8 +38,9 @@ static void append_locked(jitc_cuda_staging *s, jitc_cuda_chunk *c) REQUIRES(&s-
     s->last = c;
 }
 
-static void remove_locked(jitc_cuda_staging *s, jitc_cuda_chunk *before, jitc_cuda_chunk *c)
-    REQUIRES(&s->lock) {
+static void remove_locked(jitc_cuda_device *d, jitc_cuda_chunk *before, jitc_cuda_chunk *c)
+    REQUIRES(&d->staging.lock) {
+    jitc_cuda_staging *s = &d->staging;
     if (before)
         before->next = c->next;
     else
@@ -50,14 +51,14 @@ static void remove_locked(jitc_cuda_staging *s, jitc_cuda_chunk *before, jitc_cu
 
 /* The first whose last use is over. What a stream has not reached, it has not reached later either.
  */
-static jitc_cuda_chunk *find_locked(jitc_cuda_staging *s) REQUIRES(&s->lock) {
+static jitc_cuda_chunk *find_locked(jitc_cuda_device *d) REQUIRES(&d->staging.lock) {
     const jitc_cuda_stream *busy = NULL;
-    jitc_cuda_chunk *before = NULL, *c = s->first;
+    jitc_cuda_chunk *before = NULL, *c = d->staging.first;
     for (int looks = 0; c && looks < LOOK; before = c, c = c->next) {
         if (c->stream && c->stream == busy)
             continue;
         if (!c->stream || jitc_cuda_reached(c->stream, c->number)) {
-            remove_locked(s, before, c);
+            remove_locked(d, before, c);
             return c;
         }
         busy = c->stream;
@@ -117,7 +118,7 @@ static void grow_locked(jitc_cuda_device *d) REQUIRES(&d->staging.lock) {
 static jitc_cuda_chunk *take_locked(jitc_cuda_device *d, bool wait, bool *busy)
     REQUIRES(&d->staging.lock) {
     jitc_cuda_staging *s = &d->staging;
-    jitc_cuda_chunk *c = find_locked(s);
+    jitc_cuda_chunk *c = find_locked(d);
     *busy = false;
     if (c)
         return c;
@@ -126,7 +127,7 @@ static jitc_cuda_chunk *take_locked(jitc_cuda_device *d, bool wait, bool *busy)
     *busy = s->bytes == before;
     c = *busy && !wait ? NULL : s->first;
     if (c)
-        remove_locked(s, NULL, c);
+        remove_locked(d, NULL, c);
     return c;
 }
 

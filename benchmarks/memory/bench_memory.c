@@ -68,7 +68,7 @@ static double measure_inside(const blocks *b) {
         unref_all(v);
     jit_unref(work);
     good = good && jit_sync_thread() == JIT_OK;
-    return good ? (end - start) / BLOCKS : failed("evaluating");
+    return good ? (end - start) / (double) BLOCKS : failed("evaluating");
 }
 
 static double sample(void *context) {

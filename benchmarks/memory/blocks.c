@@ -65,7 +65,7 @@ static void *take_and_give(void *context) {
         jitc_buffer_did_write(b, u->stream, i);
         jitc_buffer_unref(b);
     }
-    u->ns = (bench_thread_time() - start) / PAIRS;
+    u->ns = (bench_thread_time() - start) / (double) PAIRS;
     return NULL;
 }
 
