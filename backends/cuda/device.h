@@ -28,7 +28,8 @@ typedef struct jitc_cuda_pool {
     jitc_mutex lock;           /* guards creation */
     atomic_bool decided;       /* the following are set once it is */
     CUmemoryPool handle;       /* NULL: none */
-    CUstream stream;           /* for what the pool does; nothing that takes time is ever on it */
+    CUstream stream;           /* for allocations; nothing that takes time is ever on it */
+    CUstream frees;            /* a blocking one: others' work on the legacy stream comes before */
     CUevent event;             /* behind the last allocation that was not over at once */
     _Atomic uint64_t recorded; /* how often the event was; written under the lock */
 } jitc_cuda_pool;

@@ -15,6 +15,7 @@ static CUdeviceptr address(const void *pointer) {
 
 static CUresult create_pool(const jitc_cuda *c, CUdevice device, CUmemoryPool *out) {
     uint64_t everything = UINT64_MAX; /* of what is freed it keeps until it is trimmed */
+    int no = 0; /* an allocation does not wait for frees, which may wait for others */
     CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
                             .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
     CUresult result = c->MemPoolCreate(out, &props);
@@ -22,6 +23,9 @@ static CUresult create_pool(const jitc_cuda *c, CUdevice device, CUmemoryPool *o
         result = c->MemPoolSetAttribute(*out, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &everything);
     else
         *out = NULL;
+    if (result == CUDA_SUCCESS)
+        result =
+            c->MemPoolSetAttribute(*out, CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES, &no);
     return result;
 }
 
@@ -57,18 +61,27 @@ static void share_with_all(jitc_cuda_device *d) {
 
 static jit_status create_handles(jitc_cuda_device *d) {
     const jitc_cuda *c = &d->backend->cuda;
-    TRY(jitc_cuda_device_check(d, c->StreamCreate(&d->pool.stream, CU_STREAM_NON_BLOCKING),
+    jitc_cuda_pool *p = &d->pool;
+    TRY(jitc_cuda_device_check(d, c->StreamCreate(&p->stream, CU_STREAM_NON_BLOCKING),
                                JITC_CU_StreamCreate));
-    jit_status status = jitc_cuda_device_check(
-        d, c->EventCreate(&d->pool.event, CU_EVENT_DISABLE_TIMING), JITC_CU_EventCreate);
+    jit_status status = jitc_cuda_device_check(d, c->StreamCreate(&p->frees, CU_STREAM_DEFAULT),
+                                               JITC_CU_StreamCreate);
     if (status != JIT_OK)
-        c->StreamDestroy(d->pool.stream);
+        goto stream;
+    status = jitc_cuda_device_check(d, c->EventCreate(&p->event, CU_EVENT_DISABLE_TIMING),
+                                    JITC_CU_EventCreate);
+    if (status == JIT_OK)
+        return JIT_OK;
+    c->StreamDestroy(p->frees);
+stream:
+    c->StreamDestroy(p->stream);
     return status;
 }
 
 static void destroy_handles(jitc_cuda_device *d) {
     d->backend->cuda.EventDestroy(d->pool.event);
     d->backend->cuda.StreamDestroy(d->pool.stream);
+    d->backend->cuda.StreamDestroy(d->pool.frees);
 }
 
 static jit_status decide_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
@@ -115,6 +128,7 @@ void jitc_cuda_pool_finish(jitc_cuda_device *d) {
     if (!has_pool(d))
         return;
     c->StreamSynchronize(d->pool.stream);
+    c->StreamSynchronize(d->pool.frees);
     c->MemPoolDestroy(d->pool.handle);
     destroy_handles(d);
 }
@@ -191,9 +205,22 @@ jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out) {
     return JIT_OK;
 }
 
+/* ORDER: readers on the legacy stream, for which nobody has to wait, before the free, by a blocking
+ * stream; without it they may read what is no memory any more. And the allocation, of a block that
+ * nobody has used, by its event. */
+static void free_to_pool(jitc_cuda_device *d, CUdeviceptr pointer) {
+    const jitc_cuda *c = &d->backend->cuda;
+    jitc_cuda_pool *p = &d->pool;
+    jitc_mutex_lock(&p->lock);
+    if (jitc_load_relaxed(&p->recorded))
+        c->StreamWaitEvent(p->frees, p->event, 0);
+    c->MemFreeAsync(pointer, p->frees);
+    jitc_mutex_unlock(&p->lock);
+}
+
 void jitc_cuda_free(jitc_cuda_device *d, void *pointer) {
     if (has_pool(d))
-        d->backend->cuda.MemFreeAsync(address(pointer), d->pool.stream);
+        free_to_pool(d, address(pointer));
     else
         d->backend->cuda.MemFree(address(pointer));
 }
@@ -201,7 +228,7 @@ void jitc_cuda_free(jitc_cuda_device *d, void *pointer) {
 void jitc_cuda_trim(jitc_cuda_device *d) {
     if (!has_pool(d))
         return;
-    d->backend->cuda.StreamSynchronize(d->pool.stream); /* the frees, which wait for nothing */
+    d->backend->cuda.StreamSynchronize(d->pool.frees); /* it waits for the legacy stream only */
     d->backend->cuda.MemPoolTrimTo(d->pool.handle, 0);
 }
 
