@@ -430,6 +430,7 @@ static void start(uint64_t seed) {
     set("num_threads", threads);
     set("llvm_level", "0");
     set("kernel_ops", seed / RESTART % 2 ? "1000" : "3");
+    set("memory_spare", seed / RESTART % 5 ? "0" : "100000");
     set("cuda_graphs", seed / RESTART % 3 ? "1" : "0");
     fuzz_must_be_ok(jit_init(support_backend()), "jit_init");
 }

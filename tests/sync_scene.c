@@ -11,6 +11,7 @@ void scene_start(void) {
     if (!w.races)
         support_skip("this wants the ordering checker of the simulated driver");
     support_init();
+    ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
 }
 
 /* Races that were predicted are faults as well. */

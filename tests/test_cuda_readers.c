@@ -16,6 +16,7 @@ static cuda_world w;
 static void start(void) {
     w = cuda_world_simulated();
     support_init();
+    ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
 }
 TestSuite(cuda_readers, .init = start, .fini = support_shutdown);
 

@@ -98,6 +98,7 @@ static void start(void) {
                                 .wait = wait_for};
     w.room = SIZE_MAX;
     jitc_options_init(&w.options);
+    w.options.memory_spare = 0; /* blocks that others use are taken */
     cr_assert_eq(jitc_device_create(&w.backend, 0, &w.options, &w.device), JIT_OK);
     for (int i = 0; i < 4; ++i)
         cr_assert_eq(jitc_device_take_stream(w.device, (jitc_stream **) &w.stream[i]), JIT_OK);
@@ -209,6 +210,41 @@ Test(memory, another_stream_gets_it_behind_its_uses_on_the_device) {
     cr_assert_eq(w.stream_waits, 3, "%d", w.stream_waits);
     cr_assert(w.waits == 0 && w.allocs == 1, "the CPU does not wait");
     jitc_buffer_unref(b);
+}
+
+Test(memory, another_stream_gets_memory_of_its_own_where_there_is_enough) {
+    w.options.memory_spare = 16 << 10;
+    for (int limit = 0; limit < 2; ++limit) {
+        jitc_buffer *a = take(0, 4096), *b;
+        void *p = a->pointer;
+        use(a, 0, true);
+        jitc_buffer_unref(a);
+        w.options.memory_limit = limit ? 6 << 10 : 0;
+        b = take(1, 4096);
+        if (limit)
+            cr_assert_eq(b->pointer, p, "there is no room for another one");
+        else
+            cr_assert_neq(b->pointer, p, "and does not wait for what another thread does");
+        finish(0);
+        jitc_buffer_unref(b);
+        jitc_device_trim(w.device);
+    }
+}
+
+/* A thread that runs ahead of the one that gives its arrays back. */
+Test(memory, what_others_use_is_waited_for_before_there_is_much_of_it) {
+    w.options.memory_spare = 64 << 10;
+    jitc_buffer *last = NULL;
+    for (int i = 0; i < 1000; ++i) {
+        jitc_buffer *b = take(0, 4096);
+        use(b, 0, true);
+        use(b, 1, false);
+        jitc_buffer_unref(last);
+        last = b;
+    }
+    jitc_buffer_unref(last);
+    cr_assert_leq(w.used - w.held, (64 << 10) + 8 * 4096, "%zu bytes for two arrays",
+                  w.used - w.held);
 }
 
 Test(memory, a_block_that_needs_no_waiting_is_preferred) {

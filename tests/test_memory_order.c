@@ -8,7 +8,11 @@
 
 enum { N = 1 << 16, SLOW_US = 100000 };
 
-TestSuite(memory_order, .init = support_init, .fini = support_shutdown);
+static void start(void) {
+    support_init();
+    ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
+}
+TestSuite(memory_order, .init = start, .fini = support_shutdown);
 
 static jit_var evaluated(size_t n, uint32_t x) {
     jit_var a = jit_u32(support_backend(), x), c = jit_counter(support_backend(), n);

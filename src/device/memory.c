@@ -76,6 +76,26 @@ static bool is_ready(const jitc_buffer *b, const jitc_stream *stream) {
     return true;
 }
 
+/* ---- Figures ---- */
+
+static void note_peak(jitc_memory *m, size_t live) {
+    size_t peak = jitc_load_relaxed(&m->peak);
+    while (live > peak && !jitc_compare_exchange(&m->peak, &peak, live)) {
+    }
+}
+
+jitc_memory_stats jitc_device_memory(jitc_device *d) {
+    jitc_memory *m = d->memory;
+    jitc_memory_stats stats = {.live = jitc_load_relaxed(&m->live),
+                               .peak = jitc_load_relaxed(&m->peak)};
+    for (int i = 0; i < SHARDS; ++i) {
+        jitc_spin_lock(&m->shard[i].lock);
+        stats.cached += m->shard[i].cached;
+        jitc_spin_unlock(&m->shard[i].lock);
+    }
+    return stats;
+}
+
 /* ---- Lists ---- */
 
 static shard *shard_of(jitc_memory *m, const jitc_stream *stream) {
@@ -124,6 +144,16 @@ static jitc_buffer *pop_own(shard *s, unsigned class, const jitc_stream *stream)
     return b;
 }
 
+/* May a stream wait for what another one does with memory? Not where there is enough: threads that
+ * share nothing do not wait for each other. But a thread that runs ahead of the one which frees
+ * what it makes must not fill the device. */
+static bool may_wait(const jitc_memory *m, size_t bytes) {
+    const jitc_options *o = m->device->options;
+    size_t spare = (size_t) o->memory_spare, limit = (size_t) o->memory_limit;
+    jitc_memory_stats s = jitc_device_memory(m->device);
+    return !spare || s.cached > s.live + spare || (limit && s.cached + s.live + bytes > limit);
+}
+
 /* One that is ready; else the first, behind its uses. The backend is asked under no lock. */
 static jitc_buffer *pop_any(jitc_memory *m, unsigned class, const jitc_stream *stream) {
     jitc_buffer *seen[LOOK], *found = NULL;
@@ -134,7 +164,7 @@ static jitc_buffer *pop_any(jitc_memory *m, unsigned class, const jitc_stream *s
             if (is_ready(seen[n++], stream))
                 found = seen[n - 1];
     }
-    if (!found && n)
+    if (!found && n && may_wait(m, seen[0]->bytes))
         found = seen[0];
     while (n--) /* backwards: they lie as they did */
         if (seen[n] != found)
@@ -147,26 +177,6 @@ void jitc_memory_give(jitc_memory *m, jitc_buffer *b) {
     unsigned class = size_class(b->bytes, &rounded);
     jitc_add_relaxed(&m->live, 0 - b->bytes);
     push(shard_of(m, b->write.stream), class, b);
-}
-
-/* ---- Figures ---- */
-
-static void note_peak(jitc_memory *m, size_t live) {
-    size_t peak = jitc_load_relaxed(&m->peak);
-    while (live > peak && !jitc_compare_exchange(&m->peak, &peak, live)) {
-    }
-}
-
-jitc_memory_stats jitc_device_memory(jitc_device *d) {
-    jitc_memory *m = d->memory;
-    jitc_memory_stats stats = {.live = jitc_load_relaxed(&m->live),
-                               .peak = jitc_load_relaxed(&m->peak)};
-    for (int i = 0; i < SHARDS; ++i) {
-        jitc_spin_lock(&m->shard[i].lock);
-        stats.cached += m->shard[i].cached;
-        jitc_spin_unlock(&m->shard[i].lock);
-    }
-    return stats;
 }
 
 /* ---- Trimming ---- */
