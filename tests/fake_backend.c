@@ -133,6 +133,10 @@ static void fake_stream_native(jitc_stream *s, void **stream, void **context) {
         *stream = NULL;
     *context = NULL;
 }
+static void fake_fork_step(jitc_backend *b) {
+    (void) b;
+}
+
 static void fake_forked(jitc_backend *b) {
     jitc_add_relaxed(&fake_of(b)->forks, 1);
 }
@@ -294,6 +298,8 @@ void fake_init(fake *f) {
                           .stream_release = fake_others_stream,
                           .stream_acquire = fake_others_stream,
                           .stream_native = fake_stream_native,
+                          .fork_hold = fake_fork_step,
+                          .fork_release = fake_fork_step,
                           .forked = fake_forked,
                           .lower = fake_lower,
                           .compile = fake_compile,

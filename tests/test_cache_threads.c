@@ -212,9 +212,11 @@ Test(cache, a_forked_child_builds_what_the_parents_threads_were_building) {
     job j;
     start(&j, &w, 2, 1);
     cr_assert(fake_reaches(&w.fake.compiled, 4));
+    jitc_cache_fork_hold(w.cache);
     pid_t child = fork();
     if (child == 0)
         _exit(use_in_child(&w, (uint32_t[]) {1, 2, 3}, 3));
+    jitc_cache_fork_release(w.cache);
     cr_expect_eq(exit_code_of(child), 0);
     jitc_store_relaxed(&w.fake.hold, false);
     pthread_join(j.thread, NULL);
@@ -237,7 +239,7 @@ static void *use_until_stopped(void *context) {
     return NULL;
 }
 
-/* The lock is held by one of the parent's threads at some of these moments. */
+/* Entries are being made and unmade, in memory and in the background. */
 Test(cache, a_child_forked_at_any_moment_works) {
     world w;
     world_init(&w);
@@ -248,9 +250,11 @@ Test(cache, a_child_forked_at_any_moment_works) {
     for (int i = 0; i < 2; i++)
         pthread_create(&thread[i], NULL, use_until_stopped, &c);
     for (int i = 0; i < 40; i++) {
+        jitc_cache_fork_hold(w.cache);
         pid_t child = fork();
         if (child == 0)
             _exit(use_in_child(&w, (uint32_t[]) {1, 11, 12}, 3));
+        jitc_cache_fork_release(w.cache);
         cr_expect_eq(exit_code_of(child), 0);
     }
     jitc_store_relaxed(&c.stop, true);

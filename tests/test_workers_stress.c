@@ -184,8 +184,18 @@ Test(workers_stress, pools_and_queues_come_and_go) {
 
 typedef struct churner {
     jitc_queue *queue;
+    pthread_mutex_t lock; /* of the stream, as it were: who forks holds it */
     atomic_int flag, warm, stop;
 } churner;
+
+static uint64_t call_many(churner *c, int count) {
+    uint64_t n = 0;
+    pthread_mutex_lock(&c->lock);
+    for (int i = 0; i < count; ++i)
+        n = call(c->queue, set_flag, &c->flag);
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
 
 /* Keeps the pool's lock and lists busy while another thread forks. Once it is warm nobody allocates
  * memory any more: a forked child of AddressSanitizer may find the heap locked for ever. */
@@ -194,25 +204,31 @@ static void *churn(void *context) {
     churner *c = context;
     gate g = {0};
     uint64_t n = call(c->queue, pass_gate, &g);
-    for (int i = 0; i < AHEAD; ++i)
-        n = call(c->queue, set_flag, &c->flag);
+    n = call_many(c, AHEAD);
     atomic_store(&g.open, 1);
     jitc_queue_wait(c->queue, n);
     atomic_store(&c->warm, 1);
     while (!atomic_load(&c->stop)) {
-        for (int i = 0; i < AHEAD; ++i)
-            n = call(c->queue, set_flag, &c->flag);
+        n = call_many(c, AHEAD);
         jitc_queue_wait(c->queue, n);
     }
     return NULL;
 }
 
 /* The child's whole life; its exit status. Criterion's asserts do not work here. */
-static int use_pool_in_child(jitc_pool *p, jitc_queue *q, jitc_queue *dropped, uint64_t number,
+static int use_pool_in_child(jitc_pool *p, jitc_queue *q, jitc_queue *blocked, uint64_t number,
                              const atomic_uint *in_flight) {
     jitc_pool_forked(p);
-    if (!jitc_queue_done(dropped, number) || atomic_load(in_flight) != 0)
+    if (jitc_queue_done(blocked, number) || atomic_load(in_flight) != 1)
         return 2;
+    if (number % 2) { /* one of two ways to go on */
+        jitc_pool_resume(p);
+        while (!jitc_queue_done(blocked, number))
+            sleep_us(20);
+    }
+    jitc_queue_wait(blocked, number); /* not for the gate: who stood there is not in this process */
+    if (atomic_load(in_flight) != 0)
+        return 6;
     static atomic_uint counters[1000];
     uint64_t params[] = {address(counters)}, n;
     jitc_task t = {.function = count_lanes,
@@ -223,18 +239,18 @@ static int use_pool_in_child(jitc_pool *p, jitc_queue *q, jitc_queue *dropped, u
                    .count = 1};
     atomic_int called = 0;
     for (int i = 0; i < 20; ++i) {
-        if (jitc_queue_launch(q, &t, &n) || jitc_queue_wait_for(dropped, q, n, &n) ||
-            jitc_queue_launch(dropped, &t, &n) || jitc_queue_call(dropped, set_flag, &called, &n))
+        if (jitc_queue_launch(q, &t, &n) || jitc_queue_wait_for(blocked, q, n, &n) ||
+            jitc_queue_launch(blocked, &t, &n) || jitc_queue_call(blocked, set_flag, &called, &n))
             return 3;
-        while (i == 0 && !jitc_queue_done(dropped, n))
+        while (i == 0 && !jitc_queue_done(blocked, n))
             sleep_us(20); /* workers exist again */
-        jitc_queue_wait(dropped, n);
+        jitc_queue_wait(blocked, n);
     }
     for (int i = 0; i < 1000; ++i)
         if (counters[i] != 40)
             return 4;
     jitc_queue_destroy(q);
-    jitc_queue_destroy(dropped);
+    jitc_queue_destroy(blocked);
     return called ? 0 : 5;
 }
 
@@ -245,22 +261,29 @@ Test(workers_stress, a_forked_child_starts_afresh, .timeout = 120) {
         gate g = {0};
         atomic_uint in_flight = 0, counters[40] = {0};
         uint64_t params[40] = {address(counters)};
-        call(blocked, pass_gate, &g);
+        for (int i = 0; i < 1 + round % 2; ++i)
+            call(blocked, i ? set_flag : pass_gate, &g);
         uint64_t n = launch(blocked, &(jitc_task) {.function = count_lanes,
                                                    .lanes = 40,
                                                    .block = 10,
                                                    .params = params,
                                                    .count = 40,
                                                    .in_flight = &in_flight});
-        churner c = {.queue = busy};
+        churner c = {.queue = busy, .lock = PTHREAD_MUTEX_INITIALIZER};
         pthread_t thread;
         pthread_create(&thread, NULL, churn, &c);
         while (!atomic_load(&c.warm))
             sleep_us(20);
+        while (!atomic_load(&g.entered)) /* else the child finds it before itself */
+            sleep_us(20);
         sleep_us(round * 7);
+        pthread_mutex_lock(&c.lock);
+        jitc_pool_fork_hold(p);
         pid_t child = fork();
         if (child == 0)
             _exit(use_pool_in_child(p, q, blocked, n, &in_flight));
+        jitc_pool_fork_release(p);
+        pthread_mutex_unlock(&c.lock);
         int status = -1;
         cr_assert_eq(waitpid(child, &status, 0), child);
         cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child: %#x", (unsigned) status);

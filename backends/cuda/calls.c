@@ -61,12 +61,20 @@ static bool is_due(const pending_call *p) {
            jitc_cuda_reached(p->stream, p->number);
 }
 
-static bool make_calls(jitc_cuda_calls *c) {
+/* Has the thread forked, in a function that it called? Then it is the whole child, its call is not
+ * there any more, and the child ends with it. */
+static bool is_child(unsigned generation) {
+    return generation != jitc_load_relaxed(&jitc_fork_generation);
+}
+
+static bool make_calls(jitc_cuda_calls *c, unsigned generation) {
     bool made = false;
     for (pending_call *p = next_call(c, NULL), *next; p; p = next) {
         bool due = is_due(p);
         if (due)
             p->function(p->context);
+        if (is_child(generation))
+            return false;
         next = next_call(c, p);
         if (due)
             remove_call(c, p);
@@ -89,6 +97,7 @@ static void sleep_locked(jitc_cuda_calls *c, int64_t ns) REQUIRES(&c->lock) {
 static void *make_all_calls(void *context) {
     jitc_cuda_calls *c = context;
     int64_t pause = SHORTEST_NS;
+    unsigned generation = jitc_load_relaxed(&jitc_fork_generation);
     jitc_mutex_lock(&c->lock);
     while (c->first || !c->stop) {
         if (!c->first)
@@ -100,7 +109,9 @@ static void *make_all_calls(void *context) {
         bool asked = c->look;
         c->look = false;
         jitc_mutex_unlock(&c->lock);
-        bool made = make_calls(c);
+        bool made = make_calls(c, generation);
+        if (is_child(generation))
+            return NULL;
         pause = made || asked ? SHORTEST_NS : pause < LONGEST_NS ? 2 * pause : pause;
         jitc_mutex_lock(&c->lock);
     }
@@ -127,6 +138,14 @@ jit_status jitc_cuda_calls_create(jitc_cuda_calls **out) {
     *out = p;
     init(*out);
     return JIT_OK;
+}
+
+void jitc_cuda_calls_fork_hold(jitc_cuda_calls *c) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&c->lock);
+}
+
+void jitc_cuda_calls_fork_release(jitc_cuda_calls *c) UNCHECKED_LOCKING {
+    jitc_mutex_unlock(&c->lock);
 }
 
 /* What was to be called belongs to the parent, which does it. */

@@ -247,6 +247,21 @@ static void kernel_destroy(jitc_backend *b, jitc_kernel *k) {
 
 /* The backend. */
 
+/* What forked() walks is whole. */
+static void fork_hold(jitc_backend *base) UNCHECKED_LOCKING {
+    jitc_cuda_backend *b = jitc_cuda_backend_of(base);
+    jitc_cuda_calls_fork_hold(b->calls);
+    for (int i = 0; i < b->device_count; ++i)
+        jitc_mutex_lock(&b->device[i].lock);
+}
+
+static void fork_release(jitc_backend *base) UNCHECKED_LOCKING {
+    jitc_cuda_backend *b = jitc_cuda_backend_of(base);
+    for (int i = 0; i < b->device_count; ++i)
+        jitc_mutex_unlock(&b->device[i].lock);
+    jitc_cuda_calls_fork_release(b->calls);
+}
+
 static void forked(jitc_backend *base) {
     jitc_cuda_backend *b = jitc_cuda_backend_of(base);
     b->forked = true;
@@ -298,6 +313,8 @@ static const jitc_backend slots = {
     .stream_release = stream_release,
     .stream_acquire = stream_acquire,
     .stream_native = stream_native,
+    .fork_hold = fork_hold,
+    .fork_release = fork_release,
     .forked = forked,
     .lower = lower,
     .compile = compile,

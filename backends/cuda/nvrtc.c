@@ -111,8 +111,6 @@ jit_status jitc_nvrtc_open(const char *path, jitc_nvrtc **out) {
     TRY_GOTO(find_functions(n), fail);
     TRY_GOTO(find_version(n), fail);
     TRY_GOTO(find_archs(n), fail);
-    jitc_log(JITC_LOG_INFO, "nvrtc: %s, version %d.%d", n->name, n->version / 1000,
-             n->version % 1000 / 10);
     *out = n;
     return JIT_OK;
 fail:
@@ -151,12 +149,20 @@ jit_status jitc_nvrtc_arch(const jitc_nvrtc *n, int capability, int *arch, bool 
 
 /* Compiling. */
 
+typedef struct job {
+    const char *text;
+    int arch;
+    bool ptx, fuse;
+    jitc_blob *out;
+    char *messages; /* what the compiler said, if it refused the text */
+} job;
+
 static jit_status failed(const jitc_nvrtc *n, const char *function, int result) {
     return jitc_fail(JIT_COMPILE_FAILED, "nvrtc: %s: %s", function, describe(n, result));
 }
 
-/** With the first lines of the compiler's log; the whole is written to ours. */
-static jit_status refused(const jitc_nvrtc *n, void *program, int result) {
+/** With the first lines of the compiler's log; the whole is *messages. */
+static jit_status refused(const jitc_nvrtc *n, void *program, int result, char **messages) {
     size_t size;
     char *log;
     if (n->GetProgramLogSize(program, &size) != 0 || size <= 1)
@@ -164,13 +170,13 @@ static jit_status refused(const jitc_nvrtc *n, void *program, int result) {
     TRY(jitc_calloc(size + 1, 1, (void **) &log));
     jit_status status;
     if (n->GetProgramLog(program, log) == 0) {
-        jitc_log(JITC_LOG_DEBUG, "nvrtc: %s", log);
+        *messages = log;
         status =
             jitc_fail(JIT_COMPILE_FAILED, "nvrtc: %s: %.*s", describe(n, result), SHOWN_LOG, log);
     } else {
+        free(log);
         status = failed(n, "nvrtcCompileProgram", result);
     }
-    free(log);
     return status;
 }
 
@@ -190,33 +196,41 @@ static jit_status take_code(const jitc_nvrtc *n, void *program, bool ptx, jitc_b
     return JIT_OK;
 }
 
-static jit_status compile(const jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
-                          jitc_blob *out) {
+static jit_status compile(const jitc_nvrtc *n, job *j) {
     char target[64];
-    const char *option[OPTIONS + 2] = {target, fuse ? "--fmad=true" : "--fmad=false"};
+    const char *option[OPTIONS + 2] = {target, j->fuse ? "--fmad=true" : "--fmad=false"};
     int count = 2;
-    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", ptx ? "compute" : "sm", arch);
+    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", j->ptx ? "compute" : "sm", j->arch);
     for (int i = 0; i < OPTIONS; ++i)
         if (n->version >= options[i].since)
             option[count++] = options[i].text;
     void *program;
-    int result = n->CreateProgram(&program, text, "jitc_kernel.cu", 0, NULL, NULL);
+    int result = n->CreateProgram(&program, j->text, "jitc_kernel.cu", 0, NULL, NULL);
     if (result != 0)
         return failed(n, "nvrtcCreateProgram", result);
     result = n->CompileProgram(program, count, option);
-    jit_status status = result == 0 ? take_code(n, program, ptx, out) : refused(n, program, result);
+    jit_status status = result == 0 ? take_code(n, program, j->ptx, j->out)
+                                    : refused(n, program, result, &j->messages);
     n->DestroyProgram(&program);
     return status;
 }
 
 jit_status jitc_nvrtc_compile(jitc_nvrtc *n, const char *text, int arch, bool ptx, bool fuse,
                               jitc_blob *out) {
+    job j = {.text = text, .arch = arch, .ptx = ptx, .fuse = fuse, .out = out};
     if (!jitc_exit_enter("nvrtc"))
         return JIT_UNAVAILABLE;
-    jit_status status = compile(n, text, arch, ptx, fuse, out);
+    jit_status status = compile(n, &j);
     /* The first compilation registers destructors: only from here on is the exit sure to wait. */
-    if (!jitc_exchange_acquire(&n->guarded, true))
+    bool first = !jitc_exchange_acquire(&n->guarded, true);
+    if (first)
         jitc_exit_guard();
     jitc_exit_leave();
+    if (first) /* not when it is opened: that is done under locks */
+        jitc_log(JITC_LOG_INFO, "nvrtc: %s, version %d.%d", n->name, n->version / 1000,
+                 n->version % 1000 / 10);
+    if (j.messages)
+        jitc_log(JITC_LOG_DEBUG, "nvrtc: %s", j.messages);
+    free(j.messages);
     return status;
 }

@@ -172,7 +172,10 @@ jit_status jitc_cuda_calls_create(jitc_cuda_calls **out);
 void jitc_cuda_calls_destroy(jitc_cuda_calls *c);
 jit_status jitc_cuda_call(jitc_cuda_stream *s, void (*function)(void *), void *context,
                           uint64_t *number);
-/** After fork(): the thread is not there, and what it had to call is forgotten. */
+/** Before fork(): nobody is changing anything; after it, in the parent. */
+void jitc_cuda_calls_fork_hold(jitc_cuda_calls *c);
+void jitc_cuda_calls_fork_release(jitc_cuda_calls *c);
+/** After it, in the child: the thread is not there, and what it had to call is forgotten. */
 void jitc_cuda_calls_forked(jitc_cuda_calls *c);
 /** Wait until the calls up to number n have been made; the device has done what is before them. */
 void jitc_cuda_calls_wait(jitc_cuda_stream *s, uint64_t n);

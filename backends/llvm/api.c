@@ -103,10 +103,6 @@ void jitc_llvm_library_finish(jitc_llvm_library *l) {
     jitc_mutex_finish(&l->lock);
 }
 
-void jitc_llvm_library_forked(jitc_llvm_library *l) {
-    jitc_mutex_init(&l->lock);
-}
-
 /* Options of LLVM's command line can be set once in a process. */
 static atomic_bool told;
 

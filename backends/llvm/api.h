@@ -35,8 +35,6 @@ typedef struct jitc_llvm_library {
 jit_status jitc_llvm_library_init(jitc_llvm_library *l, const char *wanted);
 /** The library stays in the process: it has no way to leave it. */
 void jitc_llvm_library_finish(jitc_llvm_library *l);
-/** In the child after fork(): another thread may have been opening it. */
-void jitc_llvm_library_forked(jitc_llvm_library *l);
 /** The functions; opens the library on the first call. Any thread. JIT_UNAVAILABLE, with the file
  *  or the symbol that is missing. */
 jit_status jitc_llvm_library_open(jitc_llvm_library *l, const jitc_llvm **out);

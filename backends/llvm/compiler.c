@@ -46,13 +46,6 @@ void jitc_llvm_compiler_finish(jitc_llvm_compiler *c) {
     jitc_mutex_finish(&c->lock);
 }
 
-void jitc_llvm_compiler_forked(jitc_llvm_compiler *c) {
-    jitc_mutex_init(&c->lock);
-    c->idle_count = 0;
-    for (const jitc_machine *m = c->idle; m; m = m->next)
-        ++c->idle_count;
-}
-
 /** Called by LLVM for errors and warnings; without it, errors would end the process. */
 static void note_message(LLVMDiagnosticInfoRef info, void *context) {
     jitc_machine *m = context;
@@ -193,12 +186,24 @@ static jit_status generate_inside(jitc_llvm_compiler *c, const jitc_program *p, 
     return status;
 }
 
+/* LLVM makes tables when it first needs them, and registers their destructors then: only after that
+ * is the exit sure to wait first. Most are made by the first compilation of a level, few by later
+ * ones.
+ */
+static void guard_again(int level) {
+    static atomic_uint compilations[JITC_LLVM_LEVELS]; /* of the process, as LLVM's tables are */
+    unsigned n = jitc_add_relaxed(&compilations[level], 1u) + 1;
+    if ((n & (n - 1)) == 0)
+        jitc_exit_guard();
+}
+
 static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,
                            LLVMCodeGenFileType type, jitc_blob *out) {
     level = level < 0 ? 0 : level >= JITC_LLVM_LEVELS ? JITC_LLVM_LEVELS - 1 : level;
     if (!jitc_exit_enter("llvm"))
         return JIT_UNAVAILABLE;
     jit_status status = generate_inside(c, p, level, type, out);
+    guard_again(level);
     jitc_exit_leave();
     return status;
 }

@@ -23,8 +23,6 @@ typedef struct jitc_llvm_compiler {
 void jitc_llvm_compiler_init(jitc_llvm_compiler *c, jitc_llvm_library *library, jitc_isa isa,
                              unsigned lanes, int max_idle);
 void jitc_llvm_compiler_finish(jitc_llvm_compiler *c);
-/** In the child after fork(): machines that threads of the parent were using are lost. */
-void jitc_llvm_compiler_forked(jitc_llvm_compiler *c);
 
 /** An object in memory. Any thread, several at once. `level` 0 ... 3. JIT_UNAVAILABLE,
  *  JIT_COMPILE_FAILED, JIT_OUT_OF_MEMORY. */

@@ -44,6 +44,8 @@ jit_status jitc_llvm_event_record(jitc_event *e, jitc_stream *s) {
 jit_status jitc_llvm_event_done(jitc_event *e, bool *done) {
     jitc_place p = place_of(e);
     *done = is_reached(&p);
+    if (!*done)
+        jitc_pool_resume(event_of(e)->pool);
     return JIT_OK;
 }
 
@@ -78,9 +80,7 @@ static jit_status time_of(jitc_event *e, const char *which, int64_t *ns) {
     *ns = p.time_ns;
     if (!*ns)
         return jitc_fail(JIT_INVALID_ARGUMENT,
-                         "llvm: the %s event has no time: it was recorded again meanwhile, or the "
-                         "work before it was ended by fork()",
-                         which);
+                         "llvm: the %s event has no time: it was recorded again meanwhile", which);
     return JIT_OK;
 }
 

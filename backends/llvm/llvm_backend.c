@@ -236,7 +236,10 @@ static jit_status flush(jitc_stream *s) {
 }
 
 static bool done(jitc_stream *s, uint64_t n) {
-    return jitc_queue_done(jitc_llvm_queue(s), n);
+    if (jitc_queue_done(jitc_llvm_queue(s), n))
+        return true;
+    jitc_pool_resume(backend_of(s->backend)->pool); /* who asks again and again is answered once */
+    return false;
 }
 
 static jit_status wait_for(jitc_stream *s, uint64_t n) {
@@ -328,7 +331,6 @@ static jit_status add_code(llvm_backend *b, llvm_kernel *k, const jitc_blob *obj
     return JIT_OK;
 }
 
-/* The list is right for a reader from its head at any moment: forked() walks it. */
 static void list_kernel(llvm_backend *b, llvm_kernel *k) {
     jitc_mutex_lock(&b->lock);
     k->next = b->kernels;
@@ -386,20 +388,20 @@ static void kernel_destroy(jitc_backend *b, jitc_kernel *base) {
 
 /* The backend. */
 
-/* What another thread was doing is left where it was; its launches count as ended. */
-static void forked(jitc_backend *base) {
-    llvm_backend *b = backend_of(base);
-    jitc_pool_forked(b->pool);
-    jitc_llvm_compiler_forked(&b->compiler);
-    jitc_llvm_library_forked(&b->library);
-    jitc_symbols_forked(b->symbols);
-    jitc_mutex_init(&b->lock);
-    llvm_kernel *previous = NULL;
-    for (llvm_kernel *k = b->kernels; k; k = k->next) {
-        jitc_store_relaxed(&k->in_flight, 0);
-        k->previous = previous;
-        previous = k;
-    }
+/* Nobody is inside LLVM, nor opening a library: whoever forks has seen to that (core/exit.h). */
+static void fork_hold(jitc_backend *base) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&backend_of(base)->lock);
+    jitc_pool_fork_hold(backend_of(base)->pool);
+}
+
+static void fork_release(jitc_backend *base) UNCHECKED_LOCKING {
+    jitc_pool_fork_release(backend_of(base)->pool);
+    jitc_mutex_unlock(&backend_of(base)->lock);
+}
+
+static void forked(jitc_backend *base) UNCHECKED_LOCKING {
+    jitc_pool_forked(backend_of(base)->pool);
+    jitc_mutex_unlock(&backend_of(base)->lock);
 }
 
 static void destroy(jitc_backend *base) {
@@ -444,6 +446,8 @@ static const jitc_backend slots = {
     .stream_release = others_stream,
     .stream_acquire = others_stream,
     .stream_native = stream_native,
+    .fork_hold = fork_hold,
+    .fork_release = fork_release,
     .forked = forked,
     .lower = lower,
     .compile = compile,

@@ -65,6 +65,8 @@ static jitc_work *pick_for_caller_locked(jitc_pool *p, const jitc_queue *q) REQU
 }
 
 static jitc_work *pick_locked(jitc_pool *p, const jitc_helper *h) REQUIRES(&p->lock) {
+    if (__builtin_expect(p->held, 0))
+        return NULL;
     return h->queue ? pick_for_caller_locked(p, h->queue) : next_open_locked(p, NULL);
 }
 
@@ -88,7 +90,7 @@ static void summon_locked(jitc_pool *p, jitc_rousing *r) REQUIRES(&p->lock) {
 }
 
 void jitc_pool_call_for_help_locked(jitc_pool *p, jitc_rousing *r) {
-    if (jitc_load_relaxed(&p->searching) <= 0 && next_open_locked(p, NULL))
+    if (jitc_load_relaxed(&p->searching) <= 0 && !p->held && next_open_locked(p, NULL))
         summon_locked(p, r);
 }
 
@@ -113,6 +115,7 @@ jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, uint64_t *b
         return NULL;
     }
     ++w->helpers;
+    p->running += w->kind == WORK_LANES;
     *begin = jitc_add_relaxed(&w->claimed, w->block);
     unlist_locked(p, w);
     if (unclaimed_lanes(w))
@@ -132,7 +135,7 @@ static void end_head_locked(jitc_pool *p, jitc_queue *q) REQUIRES(&p->lock) {
     if (!q->head)
         q->tail = NULL;
     atomic_uint *in_flight = w->in_flight;
-    w->in_flight = NULL; /* first, so that jitc_pool_forked() never lowers it twice */
+    w->in_flight = NULL;
     if (in_flight)
         jitc_sub_release(in_flight, 1u); /* pairs with the acquire of whoever waits for 0 */
     jitc_place_reached_locked(p, q,
@@ -155,6 +158,11 @@ static void wake_callers_locked(jitc_pool *p, jitc_queue *q, uint64_t up_to, jit
         s->next = r->list;
         r->list = s;
     }
+}
+
+void jitc_pool_wake_callers_locked(jitc_pool *p, jitc_rousing *r) {
+    for (jitc_queue *q = p->queues; q; q = q->next)
+        wake_callers_locked(p, q, UINT64_MAX, r);
 }
 
 /* Let the head of q be run, or park it. Waits for what is done end here. */
@@ -201,6 +209,7 @@ static void settle_locked(jitc_pool *p, jitc_queue *q, jitc_rousing *r) REQUIRES
 }
 
 void jitc_pool_release_locked(jitc_pool *p, jitc_work *w, jitc_rousing *r) {
+    p->running -= w->kind == WORK_LANES;
     if (!unclaimed_lanes(w))
         unlist_locked(p, w);
     if (--w->helpers > 0 || w->listed)

@@ -10,7 +10,7 @@ static void append_locked(jitc_pool *p, jitc_queue *q, jitc_place *place) REQUIR
     place->previous = q->last_place;
     *(place->previous ? &place->previous->next : &q->places) = place;
     q->last_place = place;
-    place->listed = true; /* last, as jitc_place_forked() wants it */
+    place->listed = true;
 }
 
 static void unlink_locked(jitc_pool *p, jitc_place *place) REQUIRES(&p->lock) {
@@ -18,8 +18,7 @@ static void unlink_locked(jitc_pool *p, jitc_place *place) REQUIRES(&p->lock) {
     (void) p;
     if (!place->listed)
         return;
-    place->listed = false; /* first, as jitc_place_forked() wants it */
-    atomic_signal_fence(memory_order_seq_cst);
+    place->listed = false;
     *(place->previous ? &place->previous->next : &q->places) = place->next;
     *(place->next ? &place->next->previous : &q->last_place) = place->previous;
 }
@@ -29,12 +28,6 @@ void jitc_place_reached_locked(jitc_pool *p, jitc_queue *q, uint64_t n) {
     int64_t now = place && place->number <= n ? jitc_now_ns() : 0;
     for (; (place = q->places) && place->number <= n; place->time_ns = now)
         unlink_locked(p, place);
-}
-
-void jitc_place_forked(jitc_queue *q) {
-    for (jitc_place *place = q->places; place; place = place->next)
-        place->listed = false;
-    q->places = q->last_place = NULL;
 }
 
 void jitc_place_set(jitc_place *place, jitc_queue *q, bool timed) {

@@ -20,7 +20,6 @@ static jitc_work *work_create(jitc_pool *p, jitc_work_kind kind) {
         memset(w, 0, sizeof *w);
         jitc_spin_lock(&p->lock);
         w->registered = p->all;
-        atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk it any time */
         p->all = w;
         jitc_spin_unlock(&p->lock);
     }
@@ -64,7 +63,6 @@ static jit_status copy_params(jitc_work *w, const jitc_task *t) {
                                  t->count);
             grown->capacity = t->count;
             w->more_params = grown;
-            atomic_signal_fence(memory_order_seq_cst); /* a forked child must not see `old` there */
             free(old);
         }
         to = w->more_params->values;
@@ -180,7 +178,6 @@ jit_status jitc_queue_create(jitc_pool *p, jitc_queue **out) {
     q->pool = p;
     jitc_spin_lock(&p->lock);
     q->next = p->queues;
-    atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk the list any time */
     p->queues = q;
     jitc_spin_unlock(&p->lock);
     *out = q;

@@ -1,6 +1,7 @@
 /* symbols.c: SLEEF, opened when wanted, and loops over the lanes in its place.
  * Layer: llvm.  May include: core. */
 #include "llvm/symbols.h"
+#include "core/exit.h"
 #include "core/mem.h"
 #include "core/sync.h"
 #include "llvm/substitutes.h"
@@ -60,19 +61,17 @@ void jitc_symbols_destroy(jitc_symbols *s) {
     free(s);
 }
 
-void jitc_symbols_forked(jitc_symbols *s) {
-    jitc_mutex_init(&s->lock);
-}
-
 static void *open_sleef(jitc_symbols *s) {
     if (jitc_load_acquire(&s->opened)) /* pairs with the store_release below */
         return s->sleef;
+    jitc_exit_enter_short(); /* a fork waits */
     jitc_mutex_lock(&s->lock);
     if (!jitc_load_relaxed(&s->opened)) {
         s->sleef = dlopen("libsleef.so.3", RTLD_LAZY | RTLD_LOCAL);
         jitc_store_release(&s->opened, true);
     }
     jitc_mutex_unlock(&s->lock);
+    jitc_exit_leave();
     return s->sleef;
 }
 

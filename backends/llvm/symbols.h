@@ -16,8 +16,6 @@ typedef struct jitc_symbols jitc_symbols;
 jit_status jitc_symbols_create(jitc_symbols **out);
 /** Code that calls the functions may still exist: the library stays in the process. */
 void jitc_symbols_destroy(jitc_symbols *s);
-/** In the child after fork(). */
-void jitc_symbols_forked(jitc_symbols *s);
 /** Address of a function by name, for the loader; NULL if there is none. The first name of SLEEF's
  *  opens the library. Any thread. */
 void *jitc_symbols_find(jitc_symbols *s, const char *name);

@@ -74,6 +74,9 @@ static void run_blocks(jitc_pool *p, const jitc_helper *h, jitc_work *w, uint64_
     jitc_float_leave(callers);
 }
 
+/* Its address tells threads apart. */
+static _Thread_local char self_mark;
+
 /* Runs ready work as long as there is some that `h` should do. */
 static bool help(jitc_pool *p, const jitc_helper *h) {
     jitc_work *w = NULL;
@@ -92,6 +95,8 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
             jitc_pool_call_for_help_locked(p, &r); /* for what it leaves behind */
         else
             w = jitc_pool_take_locked(p, h, &begin, &r);
+        if (w)
+            w->caller = &self_mark;
         jitc_spin_unlock(&p->lock);
         jitc_pool_deliver(p, &r);
         if (w) {
@@ -129,16 +134,23 @@ static bool must_quit(jitc_pool *p) {
     return quit;
 }
 
+static _Thread_local jitc_worker *own_worker;
+
 static void *worker_main(void *argument) {
     jitc_worker *self = argument;
     jitc_pool *p = self->pool;
     static const jitc_helper any = {0};
     pthread_setname_np(pthread_self(), "jitc-worker");
     (void) jitc_float_enter(); /* a new thread starts with its maker's environment */
-    while (!must_quit(p)) {
+    own_worker = self;
+    while (!self->alone && !must_quit(p)) {
         unsigned seen = jitc_load_acquire(&p->arrivals); /* before looking */
-        if (!help(p, &any) && !spin(p, &any, seen))
+        if (!help(p, &any) && !self->alone && !spin(p, &any, seen))
             worker_sleep(p, self);
+    }
+    if (self->alone) {
+        jitc_add_relaxed(&p->searching, -1);
+        free(self);
     }
     return NULL;
 }
@@ -168,7 +180,6 @@ static void worker_start(jitc_pool *p) {
         jitc_add_relaxed(&p->searching, -1);
     } else {
         w->next = p->workers;
-        atomic_signal_fence(memory_order_release); /* jitc_pool_forked() may walk it any time */
         p->workers = w;
     }
     jitc_spin_unlock(&p->lock);
@@ -269,34 +280,71 @@ int jitc_pool_threads(const jitc_pool *p) {
     return p->threads;
 }
 
-/* fork() may have caught another thread anywhere, also under the lock. So this reads only what is
- * right at any moment (lists that grow by one store at their head) and makes everything else anew.
- */
-void jitc_pool_forked(jitc_pool *p) {
-    jitc_spin_init(&p->lock);
+/* ---- Forking ---- */
+
+void jitc_pool_fork_hold(jitc_pool *p) UNCHECKED_LOCKING {
+    jitc_spin_lock(&p->lock);
+    p->held = true;
+    jitc_add_release(&p->arrivals,
+                     1u); /* threads leave their tasks to look: pairs with run_blocks */
+    while (p->running) {
+        jitc_spin_unlock(&p->lock);
+        sched_yield();
+        jitc_spin_lock(&p->lock);
+    }
+}
+
+void jitc_pool_fork_release(jitc_pool *p) UNCHECKED_LOCKING {
+    jitc_rousing r = {0};
+    p->held = false;
+    /* ORDER: the end of `held` before the wake-ups, by the lock; without it those who lay down
+     * because of it would lie for ever. */
+    jitc_pool_wake_callers_locked(p, &r);
+    jitc_pool_call_for_help_locked(p, &r);
+    jitc_spin_unlock(&p->lock);
+    jitc_pool_deliver(p, &r);
+}
+
+static void forget_workers(jitc_pool *p) {
     for (jitc_worker *w = p->workers, *next; w; w = next) {
         next = w->next;
-        free(w);
+        if (w == own_worker)
+            w->alone = true;
+        else
+            free(w);
     }
     p->workers = NULL;
     p->asleep = NULL;
     p->started = 0;
     jitc_store_relaxed(&p->searching, 0);
-    p->ready_first = p->ready_last = NULL;
-    p->free = NULL;
-    for (jitc_work *w = p->all; w; w = w->registered) {
-        if (w->in_flight)
-            jitc_sub_release(w->in_flight, 1u);
-        w->in_flight = NULL;
-        w->listed = false;
-        w->helpers = 0;
-        w->next = p->free;
-        p->free = w;
-    }
-    for (jitc_queue *q = p->queues; q; q = q->next) {
-        q->head = q->tail = q->parked = NULL;
+}
+
+/* The thread that was calling the function at the head of q is not there. */
+static bool is_lost(const jitc_queue *q) {
+    const jitc_work *w = q->head;
+    return w && w->kind == WORK_CALL && w->helpers && w->caller != &self_mark;
+}
+
+void jitc_pool_forked(jitc_pool *p) UNCHECKED_LOCKING {
+    jitc_rousing nobody = {0};
+    forget_workers(p);
+    for (jitc_queue *q = p->queues; q; q = q->next)
         q->sleepers = NULL;
-        jitc_place_forked(q);
-        jitc_store_relaxed(&q->done, jitc_load_relaxed(&q->last));
-    }
+    for (jitc_queue *q = p->queues; q; q = q->next)
+        if (is_lost(q))
+            jitc_pool_release_locked(p, q->head, &nobody);
+    p->held = false;
+    jitc_store_relaxed(&p->resting, p->ready_first != NULL);
+    jitc_spin_unlock(&p->lock);
+}
+
+void jitc_pool_resume(jitc_pool *p) {
+    jitc_rousing r = {0};
+    if (__builtin_expect(!jitc_load_relaxed(&p->resting), 1))
+        return;
+    jitc_spin_lock(&p->lock);
+    jitc_store_relaxed(&p->resting, false);
+    jitc_pool_call_for_help_locked(p, &r);
+    jitc_spin_unlock(&p->lock);
+    jitc_pool_deliver(p, &r);
 }

@@ -49,13 +49,20 @@ jit_status jitc_pool_create(int threads, int spin_us, jitc_pool **out);
 /** Ends the workers. All queues have been destroyed. */
 void jitc_pool_destroy(jitc_pool *p);
 int jitc_pool_threads(const jitc_pool *p);
-/** In the child after fork(), before any other call: forgets the workers, which do not exist there,
- *  and starts them anew when they are wanted. Work that was queued in the parent is dropped: it
- *  counts as done, its in_flight counters are lowered, functions of jitc_queue_call() are not
- *  called. All locks inside are made anew, whatever state fork() caught them in. Two things are
- * lost: the counter of a launch that another thread of the parent was running in its call stays
- * raised, and fork() must not be called from a task. */
+/** Before fork(), when no queue is being given work: stops all threads between two blocks, and
+ * keeps them out. It does not wait for functions of jitc_queue_call(): who forks may be in one, or
+ * hold what one waits for. */
+void jitc_pool_fork_hold(jitc_pool *p);
+/** After it, in the parent. */
+void jitc_pool_fork_release(jitc_pool *p);
+/** After it, in the child, instead of releasing: forgets the workers, which do not exist there.
+ * What is queued stays, and is run there too, by who waits for it or by workers that are started
+ * when something is queued, or jitc_pool_resume() is called. A function that another thread was
+ * calling counts as called. A worker that forked, in such a function, ends when the function
+ * returns, and the child with it. */
 void jitc_pool_forked(jitc_pool *p);
+/** Let what the child of a fork() has inherited go on, if there is any left. Cheap. */
+void jitc_pool_resume(jitc_pool *p);
 
 jit_status jitc_queue_create(jitc_pool *p, jitc_queue **out);
 /** The queue is idle. */

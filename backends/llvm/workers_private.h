@@ -111,8 +111,9 @@ typedef struct jitc_work {
     jitc_queue *queue;
     uint64_t number;
     jitc_work_kind kind;
-    bool listed; /* in `ready` */
-    int helpers; /* threads inside */
+    bool listed;        /* in `ready` */
+    int helpers;        /* threads inside */
+    const char *caller; /* WORK_CALL: identity of the thread that is inside */
 
     jitc_task_function function; /* WORK_LANES */
     uint64_t lanes, block;       /* 1 and 1 for a call */
@@ -150,6 +151,7 @@ typedef struct jitc_worker {
     jitc_pool *pool;
     struct jitc_worker *next;
     pthread_t thread;
+    bool alone; /* it has forked: there are no others, and it is in no list */
 } jitc_worker;
 
 struct jitc_pool {
@@ -159,6 +161,8 @@ struct jitc_pool {
 
     jitc_spin lock; /* guards all below but the atomics, and the queues' lists */
     bool quit;
+    bool held;   /* about to fork: nothing is taken */
+    int running; /* threads inside tasks, calls not counted */
     int started; /* workers, those being created counted */
     jitc_worker *workers;
     jitc_sleeper *asleep;
@@ -169,6 +173,7 @@ struct jitc_pool {
     /* Both are written under the lock and read anywhere. */
     _Alignas(CACHE_LINE) atomic_uint arrivals; /* counts works that became ready */
     atomic_int searching; /* workers awake, or on their way, that run nothing */
+    atomic_bool resting;  /* a forked child has work of the parent, for which nobody comes yet */
 };
 
 /* order.c */
@@ -189,8 +194,9 @@ void jitc_pool_call_for_help_locked(jitc_pool *p, jitc_rousing *r) REQUIRES(&p->
 /* place.c */
 /** Number n of q ends now: note that in the places that wait for it. */
 void jitc_place_reached_locked(jitc_pool *p, jitc_queue *q, uint64_t n) REQUIRES(&p->lock);
-/** In the child after fork(): the places count as reached, but nobody knows when. */
-void jitc_place_forked(jitc_queue *q);
+
+/** Wake all callers that sleep. */
+void jitc_pool_wake_callers_locked(jitc_pool *p, jitc_rousing *r) REQUIRES(&p->lock);
 
 /* workers.c */
 int64_t jitc_now_ns(void);

@@ -23,7 +23,9 @@ extern "C" {
 
 /** Start the runtime with a set of backends (JIT_CUDA | JIT_LLVM). May be repeated: each success
  * wants one jit_shutdown(), and backends that are there already stay. JIT_OK if at least one of the
- * set is there; jit_has_backend() tells which. JIT_UNAVAILABLE names what is missing. */
+ * set is there; jit_has_backend() tells which. JIT_UNAVAILABLE names what is missing.
+ * After fork() the child has all variables and a CPU backend of its own, on which what was queued
+ * goes on, calls of jit_call() included; CUDA says JIT_UNAVAILABLE there. */
 JIT_API jit_status jit_init(unsigned backends);
 /** Undo one jit_init(). The last one waits for all work, then releases everything: handles that are
  * left become invalid. Without a jit_init() before it, it does nothing. */

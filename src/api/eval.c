@@ -21,7 +21,6 @@ typedef struct evaluation {
     jitc_thread_state *state;
     jitc_plan *plan;
     size_t kernels; /* references held in thread->kernels */
-    size_t settled; /* groups */
 } evaluation;
 
 /* Claimed nodes have been settled or given up: wake who waits for them. */
@@ -80,8 +79,8 @@ static jit_status find_kernels(evaluation *e) {
 static jit_status make_output_locked(evaluation *e, jitc_slot *s, bool in_place)
     REQUIRES(&e->state->stream->lock) {
     if (in_place) {
-        s->buffer = e->plan->slot[s->source].buffer;
-        jitc_buffer_ref(s->buffer);
+        jitc_buffer_ref(e->plan->slot[s->source].buffer);
+        s->buffer = e->plan->slot[s->source].buffer; /* last: a forked child drops it */
         return JIT_OK;
     }
     TRY(jitc_buffer_create(e->state->device, e->state->stream, s->bytes, &s->buffer));
@@ -188,7 +187,6 @@ static jit_status launch_group(evaluation *e, size_t i, jitc_cached *kernel) {
         return status;
     jitc_graph_lock(e->graph);
     jitc_plan_settle_locked(e->plan, e->graph, i);
-    e->settled = i + 1;
     jitc_graph_unlock(e->graph);
     if (i + 1 < e->plan->groups)
         jitc_plan_drop_buffers(e->plan, i);
@@ -244,9 +242,9 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
         status = launch_groups(&e);
     jit_status flushed = e.state->stream->backend->flush(e.state->stream);
     status = status == JIT_OK ? flushed : status;
-    if (e.settled < e.plan->groups) {
+    if (e.plan->settled < e.plan->groups) {
         jitc_graph_lock(e.graph);
-        jitc_plan_abandon_locked(e.plan, e.graph, e.settled);
+        jitc_plan_abandon_locked(e.plan, e.graph);
         jitc_graph_unlock(e.graph);
     }
     announce();
@@ -292,16 +290,19 @@ static jit_status evaluate_list(jitc_graph *g, jitc_thread *t, bool leaves) {
 
 /* Hold v and append it to the thread's list. */
 static jit_status schedule_var(const char *function, jitc_graph *g, jitc_thread *t, jit_var v) {
-    TRY(jitc_grow((void **) &t->scheduled, &t->scheduled_capacity, t->scheduled_count + 1,
-                  sizeof *t->scheduled));
-    jitc_graph_lock(g);
+    jit_status status = JIT_OK;
+    jitc_graph_lock(g); /* the list too: a forked child reads those of other threads */
     uint32_t node = jitc_graph_find_locked(g, function, v);
     if (node && jitc_node_at(g, node)->op != JITC_OP_data) {
-        jitc_graph_hold_locked(g, node);
-        t->scheduled[t->scheduled_count++] = node;
+        status = jitc_grow((void **) &t->scheduled, &t->scheduled_capacity, t->scheduled_count + 1,
+                           sizeof *t->scheduled);
+        if (status == JIT_OK) {
+            jitc_graph_hold_locked(g, node);
+            t->scheduled[t->scheduled_count++] = node;
+        }
     }
     jitc_graph_unlock(g);
-    return node ? JIT_OK : jitc_api_bad_handle(v);
+    return node ? status : jitc_api_bad_handle(v);
 }
 
 /* Drop what nobody but the list holds any more, before it is computed for nothing. */

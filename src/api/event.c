@@ -12,6 +12,13 @@ struct jit_event {
     jit_event *next, *previous; /* in the runtime's list, under its events_lock */
 };
 
+/* Where the calling thread is inside: functions that it calls while it waits may fork. */
+enum { MOST_INSIDE = 8 };
+static _Thread_local struct {
+    jit_event *event[MOST_INSIDE];
+    unsigned count; /* may be more than there is room for */
+} own;
+
 static void list_locked(jit_event *e) REQUIRES(&jitc_runtime.events_lock) {
     e->next = jitc_runtime.events;
     if (e->next)
@@ -63,7 +70,7 @@ jit_status jitc_event_adopt(jit_backend b, void *native, bool timed, jit_event *
     return JIT_OK;
 }
 
-void jitc_event_let_go(jit_event *e) {
+static void leave(jit_event *e) {
     /* The last look at e: if the word says so, others may free it from now on. */
     unsigned word = jitc_add_acq_rel(&e->word, 0u - INSIDE) - INSIDE;
     if (word < INSIDE && !(word & OWNED)) {
@@ -75,15 +82,23 @@ void jitc_event_let_go(jit_event *e) {
     }
 }
 
+void jitc_event_let_go(jit_event *e) {
+    --own.count; /* the last one: calls are nested */
+    leave(e);
+}
+
 jit_status jitc_event_hold(const char *function, jit_event *e, jitc_event **out) {
     if (!e)
         return jitc_fail(JIT_INVALID_ARGUMENT, "%s: the event is NULL", function);
     if (jitc_add_acq_rel(&e->word, INSIDE) & ENDED) { /* pairs with jitc_event_end_all */
-        jitc_event_let_go(e);
+        leave(e);
         return jitc_fail(JIT_INVALID_HANDLE,
                          "%s: jit_shutdown() has ended the event; it can only be destroyed",
                          function);
     }
+    if (own.count < MOST_INSIDE)
+        own.event[own.count] = e;
+    ++own.count;
     *out = e->event;
     return JIT_OK;
 }
@@ -221,4 +236,16 @@ jit_status jit_call(jit_backend backend, void (*function)(void *), void *context
         jitc_store_release(&s->queued, number); /* pairs with jit_sync_thread */
     jitc_mutex_unlock(&s->lock);
     return status;
+}
+
+/* Events that nobody wants any more, and that a thread which is gone would have freed, stay in
+ * the list until jit_shutdown(). */
+void jitc_event_forked_locked(void) {
+    for (jit_event *e = jitc_runtime.events; e; e = e->next) {
+        unsigned word = jitc_load_relaxed(&e->word) & (INSIDE - 1);
+        for (unsigned i = 0; i < own.count && i < MOST_INSIDE; ++i)
+            if (own.event[i] == e)
+                word += INSIDE;
+        jitc_store_relaxed(&e->word, word);
+    }
 }

@@ -18,4 +18,6 @@ void jitc_event_let_go(jit_event *e);
 /** End what all events stand for. No work is queued any more; devices and backends are still there.
  */
 void jitc_event_end_all(void);
+/** In the child after fork(): calls of other threads are not inside any more. */
+void jitc_event_forked_locked(void) REQUIRES(&jitc_runtime.events_lock);
 #endif

@@ -1,6 +1,7 @@
 #include "api/runtime.h"
 #include "api/backends.h"
 #include "api/event.h"
+#include "api/fork.h"
 #include "core/log.h"
 #include <stdio.h>
 
@@ -17,8 +18,9 @@ jit_status jitc_api_not_started(const char *function) {
     return jitc_fail(JIT_NOT_INITIALIZED, "%s: call jit_init() first", function);
 }
 
-static void read_options(void) {
+static jit_status read_options(void) {
     jitc_mutex_lock(&jitc_runtime.lock);
+    jit_status status = jitc_fork_install_locked();
     bool first = !jitc_runtime.options_read;
     if (first) {
         jitc_options_init(&jitc_runtime.options);
@@ -29,6 +31,7 @@ static void read_options(void) {
     jitc_mutex_unlock(&jitc_runtime.lock);
     if (first)
         jitc_options_check_environment();
+    return status;
 }
 
 static jit_status start_backend_locked(jit_backend id) REQUIRES(&jitc_runtime.lock) {
@@ -80,12 +83,15 @@ typedef struct remains {
     jitc_backend *backend[JITC_BACKENDS];
     jitc_device *device[JITC_BACKENDS * JITC_MAX_DEVICES];
     size_t devices;
+    jitc_thread *orphans;
 } remains;
 
 static void take_remains_locked(remains *r) REQUIRES(&jitc_runtime.lock) {
     while (jitc_runtime.leaving)
         jitc_cond_wait(&jitc_runtime.left, &jitc_runtime.lock);
-    *r = (remains) {.graph = jitc_load_acquire(&jitc_runtime.graph), .cache = jitc_runtime.cache};
+    *r = (remains) {.graph = jitc_load_acquire(&jitc_runtime.graph),
+                    .cache = jitc_runtime.cache,
+                    .orphans = jitc_runtime.orphans};
     jitc_store_release(&jitc_runtime.graph, NULL);
     jitc_runtime.cache = NULL;
     jitc_api_forget_devices_locked();
@@ -108,6 +114,7 @@ static void end_remains(remains *r) {
         jitc_device_sync(r->device[i]);
     if (r->graph) /* there is nothing left of a runtime that goes on */
         jitc_event_end_all();
+    jitc_thread_end_orphans(r->orphans);
     jitc_graph_destroy(r->graph);
     jitc_cache_destroy(r->cache);
     for (size_t i = 0; i < r->devices; ++i)
@@ -143,7 +150,7 @@ jit_status jit_init(unsigned backends) {
         return jitc_fail(JIT_INVALID_ARGUMENT,
                          "jit_init: backends is %u; give JIT_LLVM, JIT_CUDA or both", backends);
     jitc_error why = {.status = JIT_UNAVAILABLE};
-    read_options();
+    TRY(read_options());
     jitc_mutex_lock(&jitc_runtime.lock);
     jit_status status = start_locked(backends, &why);
     if (status == JIT_OK)
@@ -213,7 +220,7 @@ int jit_device(jit_backend backend) {
 jit_status jit_set_option(const char *name, const char *value) {
     if (!name || !value)
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_set_option: name and value must not be NULL");
-    read_options();
+    TRY(read_options());
     jitc_mutex_lock(&jitc_runtime.lock);
     int64_t level = jitc_runtime.options.log_level;
     jit_status status = jitc_options_set(&jitc_runtime.options, name, value);
@@ -226,7 +233,7 @@ jit_status jit_set_option(const char *name, const char *value) {
 jit_status jit_get_option(const char *name, char *text, size_t size) {
     if (!name || (!text && size))
         return jitc_fail(JIT_INVALID_ARGUMENT, "jit_get_option: name and text must not be NULL");
-    read_options();
+    TRY(read_options());
     jitc_mutex_lock(&jitc_runtime.lock);
     jit_status status = jitc_options_get(&jitc_runtime.options, name, text, size);
     jitc_mutex_unlock(&jitc_runtime.lock);

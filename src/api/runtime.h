@@ -26,12 +26,14 @@ typedef struct jit_runtime {
     jitc_mutex lock;             /* starting and stopping, opening devices, the list of threads */
     unsigned starts;             /* jit_init() calls that jit_shutdown() has not undone */
     bool options_read;
+    bool forks; /* fork() calls fork.c */
     jitc_options options;
     jitc_cache *cache;
     jitc_started started[JITC_BACKENDS];
     struct jitc_thread *threads;
-    int leaving;         /* threads that are ending and still use the graph ... */
-    pthread_cond_t left; /* ... and none does any more */
+    struct jitc_thread *orphans; /* records of threads that a fork() did not bring along */
+    int leaving;                 /* threads that are ending and still use the graph ... */
+    pthread_cond_t left;         /* ... and none does any more */
     jitc_counters counters;
     jitc_mutex events_lock; /* guards the list of events; held briefly */
     jit_event *events;
@@ -99,4 +101,9 @@ jit_status jitc_api_sync_thread(jitc_thread *t);
 /** Forget the devices of all threads: they are about to be destroyed. Holder of the runtime's lock.
  */
 void jitc_api_forget_devices_locked(void) REQUIRES(&jitc_runtime.lock);
+/** In the child after fork(): set the records of all other threads aside; what they had begun in
+ * the graph (NULL: there is none) is given up. Calls no user code. */
+void jitc_thread_forked_locked(jitc_graph *g) REQUIRES(&jitc_runtime.lock);
+/** Drop the buffers that such records hold. Not under a lock. */
+void jitc_thread_end_orphans(struct jitc_thread *orphans);
 #endif

@@ -12,6 +12,7 @@ typedef struct thread_key {
 
 static thread_key record = {.once = PTHREAD_ONCE_INIT};
 static _Thread_local jitc_thread *current;
+static _Thread_local bool leaving; /* the thread is counted by jitc_runtime.leaving */
 
 static void give_streams_locked(jitc_thread *t) REQUIRES(&jitc_runtime.lock) {
     for (int b = 0; b < JITC_BACKENDS; ++b)
@@ -23,12 +24,19 @@ static void give_streams_locked(jitc_thread *t) REQUIRES(&jitc_runtime.lock) {
         }
 }
 
+/* The list is empty before user code runs or the lock is let go: see jitc_thread_forked_locked().
+ */
+static void release_scheduled_locked(jitc_thread *t, jitc_graph *g) {
+    for (size_t i = 0; i < t->scheduled_count; ++i)
+        jitc_graph_release_locked(g, t->scheduled[i]);
+    t->scheduled_count = 0;
+}
+
 static void release_scheduled(jitc_thread *t) {
     jitc_graph *g = jitc_load_acquire(&jitc_runtime.graph); /* pairs with jit_init */
     if (g && t->scheduled_count) {
         jitc_graph_lock(g);
-        for (size_t i = 0; i < t->scheduled_count; ++i)
-            jitc_graph_release_locked(g, t->scheduled[i]);
+        release_scheduled_locked(t, g);
         jitc_graph_unlock(g);
     }
     t->scheduled_count = 0;
@@ -44,24 +52,27 @@ static void free_record(jitc_thread *t) {
     free(t);
 }
 
+static void unlist_locked(jitc_thread *t) REQUIRES(&jitc_runtime.lock) {
+    *(t->previous ? &t->previous->next : &jitc_runtime.threads) = t->next;
+    if (t->next)
+        t->next->previous = t->previous;
+}
+
 /* The lock is not held while the list is released: that may run user code. Until it is, a shutdown
  * waits. */
 static void end_thread(void *p) {
     jitc_thread *t = p;
     jitc_mutex_lock(&jitc_runtime.lock);
     ++jitc_runtime.leaving;
+    leaving = true;
     jitc_mutex_unlock(&jitc_runtime.lock);
     release_scheduled(t);
     jitc_mutex_lock(&jitc_runtime.lock);
+    leaving = false;
     if (--jitc_runtime.leaving == 0)
         pthread_cond_broadcast(&jitc_runtime.left);
     give_streams_locked(t);
-    if (t->previous)
-        t->previous->next = t->next;
-    else
-        jitc_runtime.threads = t->next;
-    if (t->next)
-        t->next->previous = t->previous;
+    unlist_locked(t);
     jitc_mutex_unlock(&jitc_runtime.lock);
     free_record(t);
     current = NULL;
@@ -151,5 +162,37 @@ void jitc_api_forget_devices_locked(void) {
             for (int d = 0; d < JITC_MAX_DEVICES; ++d)
                 t->state[b][d] = (jitc_thread_state) {0};
         }
+    }
+}
+
+static void abandon(jitc_thread *t, jitc_graph *g) {
+    jitc_graph_lock(g);
+    jitc_plan_abandon_locked(&t->plan, g);
+    release_scheduled_locked(t, g);
+    jitc_graph_fork_release(g);
+}
+
+/* The threads may have been anywhere outside of the locks. So scratch arrays are left alone, which
+ * may have been moving; the record keeps them in the sight of leak checkers. */
+void jitc_thread_forked_locked(jitc_graph *g) {
+    jitc_runtime.leaving = leaving;
+    for (jitc_thread *t = jitc_runtime.threads, *next; t; t = next) {
+        next = t->next;
+        if (t == current)
+            continue;
+        if (g)
+            abandon(t, g);
+        give_streams_locked(t);
+        unlist_locked(t);
+        t->previous = NULL;
+        t->next = jitc_runtime.orphans;
+        jitc_runtime.orphans = t;
+    }
+}
+
+void jitc_thread_end_orphans(jitc_thread *orphans) {
+    for (jitc_thread *t = orphans; t; t = t->next) {
+        jitc_plan_drop_all_buffers(&t->plan);
+        jitc_plan_finish(&t->plan);
     }
 }

@@ -11,9 +11,10 @@
 #include <stdlib.h>
 
 typedef struct build {
-    jitc_entry *entry;  /* the builder's until `done`, then as if by reference; NULL: failed */
-    struct build *next; /* in the list of builds; the following: under the lock */
-    unsigned users;     /* builder and waiters that still look at it */
+    jitc_entry *entry;   /* the builder's until `done`, then as if by reference; NULL: failed */
+    struct build *next;  /* in the list of builds; the following: under the lock */
+    const char *builder; /* identity of the thread */
+    unsigned users;      /* builder and waiters that still look at it */
     bool done;
     jitc_error error; /* if it failed */
 } build;
@@ -40,6 +41,9 @@ typedef struct request {
     build **own;    /* those of them that this request completes */
     size_t missing, owned;
 } request;
+
+/* Its address tells threads apart. */
+static _Thread_local char self;
 
 static jitc_key key_of(const request *r, size_t i) {
     jitc_key key = r->key;
@@ -81,6 +85,7 @@ static jit_status make_build(const request *r, size_t i, build **out) {
     TRY(jitc_calloc(1, sizeof **out, (void **) out));
     build *b = *out;
     b->users = 1;
+    b->builder = &self;
     jit_status status = jitc_table_make(&r->cache->table, &key, r->programs[i], &b->entry);
     if (status != JIT_OK)
         free(b);
@@ -126,6 +131,10 @@ static size_t entry_limit(const jitc_cache *c) {
 static void complete(jitc_cache *c, build *b, jit_status status) {
     jitc_entry *dead = NULL;
     jitc_mutex_lock(&c->table.lock);
+    if (b->done) { /* given up by jitc_cache_forked: a helper has forked, and ends with this */
+        jitc_mutex_unlock(&c->table.lock);
+        return;
+    }
     if (status == JIT_OK)
         status = jitc_table_insert_locked(&c->table, b->entry, b->users, entry_limit(c), &dead);
     if (status != JIT_OK) {
@@ -157,7 +166,9 @@ typedef struct batch {
 
 static void *compile_batch(void *context) {
     batch *b = context;
-    for (size_t i; (i = jitc_add_relaxed(&b->next, 1)) < b->count;)
+    unsigned generation = jitc_load_relaxed(&jitc_fork_generation);
+    for (size_t i; generation == jitc_load_relaxed(&jitc_fork_generation) &&
+                   (i = jitc_add_relaxed(&b->next, 1)) < b->count;)
         compile(b->cache, b->builds[i]);
     return NULL;
 }
@@ -182,6 +193,14 @@ static void return_helpers(jitc_cache *c, unsigned count) {
     jitc_mutex_unlock(&c->table.lock);
 }
 
+/* A function of the log has forked, and this is the child: the helpers are not there, and what they
+ * were compiling is still to be done. */
+static void complete_alone(jitc_cache *c, build **builds, size_t count) {
+    for (size_t i = 0; i < count; i++)
+        if (!builds[i]->done)
+            compile(c, builds[i]);
+}
+
 /* The caller's thread works too, so that nothing depends on threads being available. */
 static void compile_all(jitc_cache *c, build **builds, size_t count) {
     enum { MOST = 64 };
@@ -192,7 +211,12 @@ static void compile_all(jitc_cache *c, build **builds, size_t count) {
     unsigned started = 0;
     while (started < granted && jitc_thread_start(&thread[started], compile_batch, &work))
         started++;
+    unsigned generation = jitc_load_relaxed(&jitc_fork_generation);
     compile_batch(&work);
+    if (generation != jitc_load_relaxed(&jitc_fork_generation)) {
+        complete_alone(c, builds, count);
+        return;
+    }
     for (unsigned i = 0; i < started; i++)
         pthread_join(thread[i], NULL);
     if (granted)
@@ -356,11 +380,43 @@ void jitc_cache_destroy(jitc_cache *c) {
     free(c);
 }
 
+void jitc_cache_fork_hold(jitc_cache *c) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&c->table.lock);
+    jitc_hot_fork_hold(&c->hot);
+}
+
+void jitc_cache_fork_release(jitc_cache *c) UNCHECKED_LOCKING {
+    jitc_hot_fork_release(&c->hot);
+    jitc_mutex_unlock(&c->table.lock);
+}
+
+/* The calling thread, which forked in a function of the log, goes on with its own builds. Those of
+ * others have failed, which is for the calling thread, if it waits for them, to find out. */
+static void keep_own_builds(jitc_cache *c) {
+    static const jitc_error gone = {
+        JIT_UNAVAILABLE, "a kernel was being compiled by a thread that does not exist in "
+                         "this child of fork(); evaluate again"};
+    for (build **link = &c->builds, *b; (b = *link);) {
+        b->users = 1;
+        if (b->builder == &self) {
+            jitc_store_relaxed(&b->entry->refs.count, 1u); /* for jitc_table_forked */
+            link = &b->next;
+        } else {
+            *link = b->next;
+            b->error = gone;
+            b->entry = NULL;
+            b->done = true;
+        }
+    }
+}
+
 void jitc_cache_forked(jitc_cache *c) {
-    jitc_table_forked(&c->table);
-    c->builds = NULL; /* their threads do not exist here; whoever asks builds again */
+    keep_own_builds(c);
     c->helpers = 0;
     pthread_cond_init(&c->built, NULL);
     jitc_compiler_forked(&c->compiler);
     jitc_hot_forked(&c->hot);
+    jitc_table_forked(&c->table);
+    for (build *b = c->builds; b; b = b->next)
+        jitc_store_relaxed(&b->entry->refs.count, 0u);
 }

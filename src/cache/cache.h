@@ -41,8 +41,11 @@ void jitc_cache_release(jitc_cache *c, jitc_cached *k);
 /** Forget all kernels in memory; those in use live until they are released. */
 jit_status jitc_cache_clear(jitc_cache *c);
 jitc_cache_stats jitc_cache_read_stats(jitc_cache *c);
-/** In the child after fork(), before it uses the cache. Threads and compilations of the parent do
- * not exist there; what they held is left alone. */
+/** Before fork(): no other thread is changing anything. */
+void jitc_cache_fork_hold(jitc_cache *c);
+void jitc_cache_fork_release(jitc_cache *c);
+/** After it, in the child, instead of releasing: what the parent's other threads were building is
+ * nobody's work there, and will be built anew when it is asked for. */
 void jitc_cache_forked(jitc_cache *c);
 
 /** Have a kernel compiled again in the background. Called by jitc_cache_hot. */

@@ -2,12 +2,14 @@
 #include "cache/hot.h"
 #include "core/log.h"
 
-/* The next entry, for which it waits; NULL to end. */
-static jitc_entry *next_entry(jitc_hot *h) {
+/* The next entry, for which it waits; NULL to end. A thread that forks, in the log's callback, is
+ * the whole child: with it the child ends. */
+static jitc_entry *next_entry(jitc_hot *h, unsigned generation) {
     jitc_mutex_lock(&h->lock);
-    while (!h->first && !h->stop)
+    bool own = generation == jitc_load_relaxed(&jitc_fork_generation);
+    while (own && !h->first && !h->stop)
         jitc_cond_wait(&h->wake, &h->lock);
-    jitc_entry *e = h->stop ? NULL : h->first;
+    jitc_entry *e = h->stop || !own ? NULL : h->first;
     if (e && !(h->first = e->next))
         h->last = &h->first;
     jitc_mutex_unlock(&h->lock);
@@ -16,7 +18,8 @@ static jitc_entry *next_entry(jitc_hot *h) {
 
 static void *recompile_all(void *context) {
     jitc_hot *h = context;
-    for (jitc_entry *e; (e = next_entry(h));) {
+    unsigned generation = jitc_load_relaxed(&jitc_fork_generation);
+    for (jitc_entry *e; (e = next_entry(h, generation));) {
         /* Failure costs nothing: the kernel keeps the code it has, and is not tried again. */
         if (jitc_compiler_recompile(h->compiler, e) != JIT_OK)
             jitc_log(JITC_LOG_WARN, "a hot kernel could not be recompiled: %s", jit_error());
@@ -75,14 +78,17 @@ void jitc_hot_add(jitc_hot *h, jitc_entry *e) {
         jitc_table_release(h->table, e);
 }
 
+void jitc_hot_fork_hold(jitc_hot *h) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&h->lock);
+}
+
+void jitc_hot_fork_release(jitc_hot *h) UNCHECKED_LOCKING {
+    jitc_mutex_unlock(&h->lock);
+}
+
+/* The queue stays; the next kernel that is added starts a thread. */
 void jitc_hot_forked(jitc_hot *h) {
-    /* If the lock was held, the queue may be half changed; then its entries are left alone, as is
-     * the one that the parent's thread was working on. */
-    bool whole = pthread_mutex_trylock(&h->lock.native) == 0;
-    jitc_hot parent = *h;
-    jitc_hot_init(h, parent.compiler, parent.table);
-    if (whole && parent.first) {
-        h->first = parent.first;
-        drop_queue(h);
-    }
+    h->started = false;
+    pthread_cond_init(&h->wake, NULL);
+    jitc_hot_fork_release(h);
 }

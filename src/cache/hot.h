@@ -20,5 +20,8 @@ void jitc_hot_init(jitc_hot *h, jitc_compiler *m, jitc_table *t);
 void jitc_hot_finish(jitc_hot *h);
 /** Queue an entry that the caller holds, unless it was queued before. Any thread, under no lock. */
 void jitc_hot_add(jitc_hot *h, jitc_entry *e);
+/** Around fork(), as of the cache. */
+void jitc_hot_fork_hold(jitc_hot *h);
+void jitc_hot_fork_release(jitc_hot *h);
 void jitc_hot_forked(jitc_hot *h);
 #endif

@@ -215,7 +215,7 @@ void jitc_table_finish(jitc_table *t) {
     jitc_mutex_finish(&t->lock);
 }
 
-/* Leave alone what the parent's threads were making or unmaking, and the free entries with it. */
+/* The free entries among them. */
 static void forget_unheld(jitc_table *t) {
     for (jitc_entry **link = &t->all; *link;)
         if (jitc_load_relaxed(&(*link)->refs.count) == 0)
@@ -225,13 +225,7 @@ static void forget_unheld(jitc_table *t) {
     t->free = NULL;
 }
 
-void jitc_table_forked(jitc_table *t) {
-    slots *s = jitc_load_relaxed(&t->slots);
-    if (pthread_mutex_trylock(&t->lock.native) != 0) { /* its holder does not exist here */
-        for (size_t i = 0; i <= s->mask; i++)
-            jitc_store_relaxed(&s->at[i], NULL);
-        jitc_store_relaxed(&t->count, 0);
-    }
+void jitc_table_forked(jitc_table *t) UNCHECKED_LOCKING {
     forget_unheld(t);
-    jitc_mutex_init(&t->lock);
+    jitc_mutex_unlock(&t->lock);
 }

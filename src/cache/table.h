@@ -59,6 +59,7 @@ jit_status jitc_table_insert_locked(jitc_table *t, jitc_entry *e, unsigned users
 void jitc_table_clear_locked(jitc_table *t, jitc_entry **dead) REQUIRES(&t->lock);
 /** Destroy what is left in a list of entries that are in nobody's reach. The lock is not held. */
 void jitc_table_bury(jitc_table *t, jitc_entry *dead);
-/** In the child after fork(). A table that a thread was changing starts empty. */
+/** In the child after fork(), which the calling thread made under the lock, and which it lets go.
+ * What no thread holds is left alone: threads that are not there were making or unmaking it. */
 void jitc_table_forked(jitc_table *t);
 #endif

@@ -2,21 +2,39 @@
 #include "core/error.h"
 #include "core/sync.h"
 #include <stdlib.h>
+#include <time.h>
 
 /* There is one exit in a process: not something to pass in. */
 static struct {
     atomic_int inside;
+    atomic_int forking; /* threads that are about to fork */
     atomic_bool exiting;
 } process;
 static _Thread_local int own_inside; /* how often the thread is inside */
+static _Thread_local bool own_exit;  /* it is the thread that ends the process */
+
+/* Compilations take long: not worth a core. */
+static void pause_thread(void) {
+    nanosleep(&(struct timespec) {.tv_nsec = 50000}, NULL);
+}
+
+/* Who is inside already goes on: a fork waits for it. */
+void jitc_exit_enter_short(void) {
+    jitc_add_seq(&process.inside, 1); /* before the load; pairs with jitc_exit_fork_hold */
+    while (jitc_load_seq(&process.forking) && !own_inside) {
+        jitc_add_seq(&process.inside, -1);
+        while (jitc_load_seq(&process.forking))
+            pause_thread();
+        jitc_add_seq(&process.inside, 1);
+    }
+    ++own_inside;
+}
 
 bool jitc_exit_enter(const char *who) {
-    jitc_add_seq(&process.inside, 1); /* before the load; pairs with wait_for_work */
-    if (!jitc_load_seq(&process.exiting)) {
-        ++own_inside;
+    jitc_exit_enter_short(); /* before the load; pairs with wait_for_work */
+    if (!jitc_load_seq(&process.exiting))
         return true;
-    }
-    jitc_add_seq(&process.inside, -1);
+    jitc_exit_leave();
     jitc_fail(JIT_UNAVAILABLE, "%s: the process is exiting", who);
     return false;
 }
@@ -27,6 +45,7 @@ void jitc_exit_leave(void) {
 }
 
 static void wait_for_work(void) {
+    own_exit = true;
     jitc_store_seq(&process.exiting, true); /* before the load; pairs with jitc_exit_enter */
     while (jitc_load_seq(&process.inside) > own_inside) /* a library itself may end the process */
         sched_yield();
@@ -34,4 +53,20 @@ static void wait_for_work(void) {
 
 void jitc_exit_guard(void) {
     atexit(wait_for_work); /* for each library: once more does no harm */
+}
+
+void jitc_exit_fork_hold(void) {
+    jitc_add_seq(&process.forking, 1); /* before the load; pairs with jitc_exit_enter_short */
+    while (jitc_load_seq(&process.inside) > own_inside)
+        pause_thread();
+}
+
+void jitc_exit_fork_release(void) {
+    jitc_add_seq(&process.forking, -1);
+}
+
+void jitc_exit_forked(void) {
+    jitc_store_seq(&process.forking, 0);
+    jitc_store_seq(&process.inside, own_inside);
+    jitc_store_seq(&process.exiting, own_exit); /* another thread's exit is none of the child's */
 }

@@ -1,18 +1,28 @@
-/* exit.h: libraries that must not be at work while the process exits.
+/* exit.h: libraries that must not be at work while the process exits, or forks.
  * Layer: core.  May include: nothing.
  *
  * At exit the destructors of libraries run, under the threads that are still there. So whoever
  * works in such a library is counted, and the exit, by a function that was registered after the
  * library was opened and is therefore called before its destructors, waits for them and lets nobody
- * in. */
+ * in. A fork waits for them too, since a child would find the library's locks and tables as they
+ * were in the middle of that work; it lets them in again when it is over. */
 #ifndef JITC_CORE_EXIT_H
 #define JITC_CORE_EXIT_H
 #include <stdbool.h>
 
 /** Let the exit wait, from now on: call it when a library has been opened. Any thread. */
 void jitc_exit_guard(void);
-/** Before and after work in the library `who`. Any thread. False, with JIT_UNAVAILABLE as the
- * error, if the process exits. */
+/** Before and after work in the library `who`, under no lock, and without calling user code in
+ * between. Any thread. False, with JIT_UNAVAILABLE as the error, if the process exits. */
 bool jitc_exit_enter(const char *who);
 void jitc_exit_leave(void);
+/** The same for work that an exit need not wait for, such as opening a library. */
+void jitc_exit_enter_short(void);
+
+/** Before fork(): wait until no other thread is inside, and let none in. */
+void jitc_exit_fork_hold(void);
+/** After it, in the parent. */
+void jitc_exit_fork_release(void);
+/** After it, in the child: only the calling thread is where it was. */
+void jitc_exit_forked(void);
 #endif

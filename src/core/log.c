@@ -26,6 +26,14 @@ void jitc_log_set_level(int level) {
     jitc_mutex_unlock(&sink.lock);
 }
 
+void jitc_log_fork_hold(void) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&sink.lock);
+}
+
+void jitc_log_fork_release(void) UNCHECKED_LOCKING {
+    jitc_mutex_unlock(&sink.lock);
+}
+
 static const char *level_name(jitc_log_level level) {
     static const char *const name[] = {"error", "warning", "info", "debug"};
     return (unsigned) level <= JITC_LOG_DEBUG ? name[level] : "debug";

@@ -17,6 +17,9 @@ typedef void (*jitc_log_callback)(void *context, int level, const char *text);
 void jitc_log_set(jitc_log_callback callback, void *context, int level);
 /** Change the level only. */
 void jitc_log_set_level(int level);
+/** Before fork(): keep others out; and after it, in parent and child: let them in. */
+void jitc_log_fork_hold(void);
+void jitc_log_fork_release(void);
 /** Write one message. Call it under no lock. */
 __attribute__((format(printf, 2, 3))) void jitc_log(jitc_log_level level, const char *format, ...);
 #endif

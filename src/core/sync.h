@@ -60,22 +60,27 @@ static inline bool jitc_refcount_down(jitc_refcount *r) {
     return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
 }
 
+/** How many forks this process is away from the one that loaded the library, and 1. It only changes
+ * in a child that has one thread. */
+extern atomic_uint jitc_fork_generation;
+
 /** A lock for a few instructions at a time: spins, then yields. Never held over a call that waits.
- */
+ * Who held it in the parent of a forked child does not exist there: there it is free. */
 typedef struct JITC_CAPABILITY("mutex") jitc_spin {
-    atomic_bool held;
+    atomic_uint held; /* 0, or the generation of the process of the thread that holds it */
 } jitc_spin;
 
 static inline void jitc_spin_init(jitc_spin *s) {
-    jitc_store_relaxed(&s->held, false);
+    jitc_store_relaxed(&s->held, 0u);
 }
 static inline void jitc_spin_lock(jitc_spin *s) ACQUIRES(s) UNCHECKED_LOCKING {
-    for (int tries = 0; jitc_exchange_acquire(&s->held, true); ++tries) /* pairs with unlock */
+    unsigned own = jitc_load_relaxed(&jitc_fork_generation);
+    for (int tries = 0; jitc_exchange_acquire(&s->held, own) == own; ++tries) /* with unlock */
         if (tries > 100)
             sched_yield();
 }
 static inline void jitc_spin_unlock(jitc_spin *s) RELEASES(s) UNCHECKED_LOCKING {
-    jitc_store_release(&s->held, false);
+    jitc_store_release(&s->held, 0u);
 }
 
 /** Take a reference to something that may be going away: false if the count is 0 already. The

@@ -2,6 +2,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+atomic_uint jitc_fork_generation = 1;
+
 bool jitc_thread_start(pthread_t *thread, void *(*function)(void *), void *context) {
     sigset_t all, before;
     sigfillset(&all);

@@ -141,8 +141,15 @@ typedef struct jitc_launch_args {
     /* Any thread. The driver's own stream and its context; NULL where there are none. `stream` is \
      * NULL if it is not wanted; who has got it may queue work there. */                           \
     X(stream_native, void, (jitc_stream * s, void **stream, void **context))                       \
-    /* The only thread of a child after fork(), in which all that was queued on a device of host   \
-     * memory had been waited for. Everything that cannot go on must fail with a clear error. */   \
+    /* Around fork(). The thread that forks, under the locks of the layers above, also those of    \
+     * all streams of a device of host memory. None may wait for a function that is being called.  \
+     */                                                                                            \
+    /* Before it: no thread is in the middle of anything that the child will use. */               \
+    X(fork_hold, void, (jitc_backend * b))                                                         \
+    /* In the parent: go on. */                                                                    \
+    X(fork_release, void, (jitc_backend * b))                                                      \
+    /* In the child, whose only thread this is: what was queued on a device of host memory goes on \
+     * there too; everything that cannot must fail with a clear error. */                          \
     X(forked, void, (jitc_backend * b))                                                            \
     /* Any thread. Program to the compiler's input. Pure: equal programs give equal results,       \
      * because the cache key is the program's hash. */                                             \

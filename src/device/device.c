@@ -104,3 +104,24 @@ jit_status jitc_device_sync(jitc_device *d) {
     }
     return status;
 }
+
+void jitc_device_fork_hold(jitc_device *d) UNCHECKED_LOCKING {
+    jitc_mutex_lock(&d->lock);
+    for (size_t i = 0; d->backend->host_memory && i < d->stream_count; ++i)
+        jitc_mutex_lock(&d->streams[i]->lock);
+    jitc_memory_fork_hold(d->memory);
+}
+
+void jitc_device_fork_release(jitc_device *d) UNCHECKED_LOCKING {
+    jitc_memory_fork_release(d->memory);
+    for (size_t i = 0; d->backend->host_memory && i < d->stream_count; ++i)
+        jitc_mutex_unlock(&d->streams[i]->lock);
+    jitc_mutex_unlock(&d->lock);
+}
+
+/* Whoever held the other devices' streams may not exist here: their locks are made anew. */
+void jitc_device_forked(jitc_device *d) {
+    for (size_t i = 0; !d->backend->host_memory && i < d->stream_count; ++i)
+        jitc_mutex_init(&d->streams[i]->lock);
+    jitc_device_fork_release(d);
+}

@@ -32,6 +32,14 @@ jit_status jitc_device_end_stream(jitc_device *d, jitc_stream **out);
 /** Wait on the CPU for everything queued on the device so far, by any thread. */
 jit_status jitc_device_sync(jitc_device *d);
 
+/* Around fork(). Holder of the runtime's lock. */
+/** Before it: no other thread makes or gives streams, or is changing the memory's lists; on a
+ * device of host memory none is queueing work either. */
+void jitc_device_fork_hold(jitc_device *d);
+void jitc_device_fork_release(jitc_device *d);
+/** After it, in the child, instead of releasing. */
+void jitc_device_forked(jitc_device *d);
+
 typedef struct jitc_memory_stats {
     size_t live, cached, peak;
 } jitc_memory_stats;

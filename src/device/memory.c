@@ -355,3 +355,13 @@ jit_status jitc_memory_take(jitc_memory *m, jitc_stream *stream, size_t bytes, j
     *out = b;
     return JIT_OK;
 }
+
+void jitc_memory_fork_hold(jitc_memory *m) UNCHECKED_LOCKING {
+    for (int i = 0; i < SHARDS; ++i)
+        jitc_spin_lock(&m->shard[i].lock);
+}
+
+void jitc_memory_fork_release(jitc_memory *m) UNCHECKED_LOCKING {
+    for (int i = 0; i < SHARDS; ++i)
+        jitc_spin_unlock(&m->shard[i].lock);
+}

@@ -17,4 +17,7 @@ void jitc_memory_destroy(jitc_memory *m);
 jit_status jitc_memory_take(jitc_memory *m, jitc_stream *stream, size_t bytes, jitc_buffer **out);
 /** Keep the block of a buffer that nobody holds any more. Never waits, never fails. */
 void jitc_memory_give(jitc_memory *m, jitc_buffer *b);
+/** Around fork(): nobody else is changing the lists. */
+void jitc_memory_fork_hold(jitc_memory *m);
+void jitc_memory_fork_release(jitc_memory *m);
 #endif

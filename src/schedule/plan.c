@@ -121,6 +121,7 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
     }
     list_last_uses(p);
     claim(p, g);
+    p->settled = 0;
     return JIT_OK;
 }
 
@@ -143,12 +144,14 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i) {
     /* What only these outputs needed goes now, not bit by bit: its memory is wanted by later
      * groups. */
     jitc_graph_reap_locked(g);
+    p->settled = i + 1;
 }
 
-void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g, size_t first) {
-    for (size_t i = first; i < p->groups; ++i)
+void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g) {
+    for (size_t i = p->settled; i < p->groups; ++i)
         for (size_t k = 0; k < p->group[i].outputs; ++k)
             unclaim_locked(g, p->slot[p->group[i].output[k]].node);
+    p->settled = p->groups;
 }
 
 bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s) {

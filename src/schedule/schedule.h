@@ -57,6 +57,7 @@ typedef struct jitc_group {
 typedef struct jitc_plan {
     jitc_group *group;
     size_t groups, group_capacity, group_made; /* made: those that own memory for reuse */
+    size_t settled; /* groups that are: of the others the targets are claimed. Under the lock */
     jitc_slot *slot;
     size_t slots, slot_capacity;
     bool leaves;              /* literals and counters were wanted in memory: they stay there */
@@ -80,8 +81,8 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
 void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
 /** May the scatter that writes slot `s` work in the memory of the array that it updates? */
 bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s);
-/** Give up: targets of groups first ... are not evaluated. Under the graph's lock. */
-void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g, size_t first);
+/** Give up: targets of the groups that are not settled are not evaluated. */
+void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g);
 /** Drop the references to the buffers that no group behind `group` uses; not under a lock. */
 void jitc_plan_drop_buffers(jitc_plan *p, size_t group);
 /** All of them. */

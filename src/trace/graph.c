@@ -229,6 +229,14 @@ void jitc_graph_unlock(jitc_graph *g) UNCHECKED_LOCKING {
     jitc_unlock_graph(g);
 }
 
+void jitc_graph_fork_hold(jitc_graph *g) UNCHECKED_LOCKING {
+    jitc_lock_acquire(&g->p->lock);
+}
+
+void jitc_graph_fork_release(jitc_graph *g) UNCHECKED_LOCKING {
+    jitc_lock_release(&g->p->lock);
+}
+
 void jitc_graph_forked(jitc_graph *g) {
     jitc_lock_init(&g->p->lock); /* whoever held it: that thread is not in this process */
 }

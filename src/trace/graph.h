@@ -99,7 +99,11 @@ static inline bool jitc_node_alive(const jitc_node *n, jit_var handle) {
 jit_status jitc_graph_create(jitc_graph **out);
 /** Releases everything; handles that are still alive become dead. */
 void jitc_graph_destroy(jitc_graph *g);
-/** In the child after fork(). */
+/** Before fork(): keep others out. */
+void jitc_graph_fork_hold(jitc_graph *g);
+/** After it: let them in, without giving up buffers, whose release is user code. */
+void jitc_graph_fork_release(jitc_graph *g);
+/** In the child after fork(): nobody is in. */
 void jitc_graph_forked(jitc_graph *g);
 
 /** For traversals and for several calls of the _locked kind. Not recursive. Under it: no compiling,
