@@ -1,0 +1,68 @@
+#!/bin/sh
+# Takes each synchronisation of the library out, once, and tells whether the test that is named for it
+# in tests/mutations/order.txt fails then. Works on a copy of the sources; takes about an hour.
+# usage: mutate_order.sh [word [folder]]   only mutations whose name has the word; "" all of them
+set -eu
+cd "$(dirname "$0")/.."
+word=${1-}
+folder=${2:-build/mutate}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+tree=$folder/source build=$folder/build table=tests/mutations/order.txt
+survivors=0 killed=0
+export CRITERION_TEST_PATTERN= CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
+
+python3 tests/mutations/mutate.py check . $table
+mkdir -p "$tree"
+git ls-files -z | xargs -0 cp -p --parents -t "$tree"
+[ -e "$build/CMakeCache.txt" ] || cmake --preset dev -S "$tree" -B "$build" >"$folder/configure.log"
+
+# The programs of a test, and what it runs on.
+targets() { # test
+    case $1 in
+        fuzz_*) echo "${1%%.*}" ;;
+        *) echo "test_${1%%.*}" ;;
+    esac
+    echo simcuda poor_driver meeting_nvrtc
+}
+
+# 0: it passes. The log is "$folder/test.log".
+passes() { # test pattern
+    CRITERION_TEST_PATTERN=$2 ctest --test-dir "$build" -R "^(empty_cache|$1)\$" --timeout 120 \
+        --verbose >"$folder/test.log" 2>&1
+}
+
+build_for() { # test
+    # shellcheck disable=SC2046 # targets are words
+    cmake --build "$build" --target $(targets "$1") >"$folder/build.log" 2>&1
+}
+
+try() { # name test pattern
+    file=$(python3 tests/mutations/mutate.py apply "$tree" $table "$1")
+    if ! build_for "$2"; then
+        verdict="does not build"
+        survivors=$((survivors + 1))
+    elif passes "$2" "$3"; then
+        verdict="SURVIVED"
+        survivors=$((survivors + 1))
+    else
+        verdict="killed by $(sed -n 's/.*\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' "$folder/test.log" | sort -u | tr '\n' ' ')"
+        killed=$((killed + 1))
+    fi
+    cp "$file" "$tree/$file"
+    echo "$1: $verdict ($2)"
+}
+
+python3 tests/mutations/mutate.py list $table "$word" >"$folder/list"
+for test in $(cut -d ' ' -f 2 "$folder/list" | sort -u); do # as it is, everything passes
+    build_for "$test" || { tail -n 20 "$folder/build.log" && exit 2; }
+done
+sort -u -k 2 "$folder/list" | while read -r name test pattern; do
+    passes "$test" "$pattern" && grep -Eq 'Passing: [1-9]|programs, from' "$folder/test.log" ||
+        { cat "$folder/test.log" && echo "$name: the test fails as it is, or is none" && exit 2; }
+done
+while read -r name test pattern; do
+    try "$name" "$test" "$pattern"
+done <"$folder/list"
+echo "$killed killed, $survivors survived"
+[ "$survivors" = 0 ]
