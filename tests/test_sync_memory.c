@@ -54,6 +54,24 @@ static void wait_and_give(scene *s, giving way) {
     s->v = 0;
 }
 
+/** Where there is another stream, each evaluation is marked by an event, which others wait for
+ * rather than for all of the stream. */
+static void *make_stream(void *context) {
+    jit_status *status = context;
+    jit_var large = jit_counter(JIT_CUDA, 100 * SIZE), sum = scene_plus(large, 1);
+    *status = jit_var_eval(sum);
+    jit_unref(large), jit_unref(sum);
+    return NULL;
+}
+
+static void make_another_stream(void) {
+    pthread_t thread;
+    jit_status status;
+    cr_assert_eq(pthread_create(&thread, NULL, make_stream, &status), 0);
+    pthread_join(thread, NULL);
+    ASSERT_OK(status);
+}
+
 typedef struct user {
     jit_var v;
     bool done;
@@ -82,6 +100,7 @@ static void run_giving(giving way) {
     user u = {.status = JIT_OK};
     scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
     scene_begin(&s);
+    make_another_stream();
     make_array(&s, way);
     ASSERT_OK(jit_data(s.v, &pointer));
     ASSERT_OK(jit_cuda_sync_stream(consumer_stream(s.consumer)));
@@ -124,6 +143,7 @@ static void run_trimming(consumer_kind kind) {
     scene s = {.kind = kind, .sees = true};
     opener o = {.gate = &s.gate};
     scene_begin(&s);
+    make_another_stream();
     make_array(&s, BY_UNREF);
     ASSERT_OK(jit_data(s.v, &pointer));
     ASSERT_OK(jit_cuda_sync_stream(consumer_stream(s.consumer)));
