@@ -49,7 +49,7 @@ try() { # name test pattern
         verdict="killed by $(sed -n 's/.*\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' "$folder/test.log" | sort -u | tr '\n' ' ')"
         killed=$((killed + 1))
     fi
-    cp "$file" "$tree/$file"
+    mv "$tree/$file.orig" "$tree/$file" && touch "$tree/$file"
     echo "$1: $verdict ($2)"
 }
 

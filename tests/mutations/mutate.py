@@ -2,7 +2,7 @@
 
 usage: mutate.py check SOURCE_DIR TABLE        does each change still apply, at one place?
        mutate.py list TABLE [WORD]             name, test, pattern of those whose name has WORD
-       mutate.py apply SOURCE_DIR TABLE NAME   make the change; prints the file
+       mutate.py apply SOURCE_DIR TABLE NAME   make the change; prints the file, which is kept as *.orig
 
 A mutation is a paragraph of lines "key text"; lines that begin with # are comments:
     name     what is taken out, in words joined by hyphens
@@ -109,6 +109,7 @@ def main():
     for m in read(rest[1]):
         if m["name"] == rest[2]:
             file, after = change(pathlib.Path(rest[0]), m)
+            file.with_name(file.name + ".orig").write_text(file.read_text())
             file.write_text(after)
             print(m["file"])
             return
