@@ -14,7 +14,9 @@ export CMAKE_BUILD_PARALLEL_LEVEL="${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}"
 
 python3 tests/mutations/mutate.py check . $table
 mkdir -p "$tree"
-git ls-files -z | xargs -0 cp -p --parents -t "$tree"
+git ls-files | while read -r file; do # what is the same stays as old as it is
+    cmp -s "$file" "$tree/$file" || cp --parents "$file" "$tree"
+done
 [ -e "$build/CMakeCache.txt" ] || cmake --preset dev -S "$tree" -B "$build" >"$folder/configure.log"
 
 # The programs of a test, and what it runs on.
