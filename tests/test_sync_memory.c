@@ -145,6 +145,7 @@ static void run_trimming(consumer_kind kind) {
     scene_begin(&s);
     make_another_stream();
     make_array(&s, BY_UNREF);
+    ASSERT_OK(jit_sync_thread()); /* our own use is known to be over */
     ASSERT_OK(jit_data(s.v, &pointer));
     ASSERT_OK(jit_cuda_sync_stream(consumer_stream(s.consumer)));
     consumer_close_gate(s.consumer, &s.gate);
