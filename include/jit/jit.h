@@ -208,8 +208,8 @@ typedef struct jit_stats {
     size_t bytes_graph;        /**< host memory of the variables */
     size_t bytes_live;         /**< device memory in use */
     size_t bytes_cached;       /**< device memory kept for reuse */
-    size_t bytes_peak;         /**< greatest bytes_live so far */
-    size_t bytes_pinned;       /**< host memory that is pinned for copies */
+    size_t bytes_peak;   /**< greatest bytes_live so far, of each device; several threads: about */
+    size_t bytes_pinned; /**< host memory that is pinned for copies */
 } jit_stats;
 /** Fill *stats. */
 JIT_API jit_status jit_get_stats(jit_stats *stats);

@@ -41,6 +41,7 @@ static jit_status add_stream_locked(jitc_device *d, jitc_stream **out) REQUIRES(
     jitc_stream *s = *out;
     s->backend = d->backend;
     s->device = d->id;
+    s->index = (unsigned) d->stream_count + 1;
     s->next_idle = NULL;
     jitc_store_relaxed(&s->queued, 0);
     jitc_store_relaxed(&s->user_wait, 0);

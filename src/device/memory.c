@@ -6,7 +6,7 @@ enum {
     FINE = 16,      /* from 2^FINE units (32 MiB) up there are 32 classes an octave, not 8 */
     COARSE_CLASSES = 8 * (FINE - 2),
     CLASSES = COARSE_CLASSES + 32 * 19, /* up to 2^44 bytes */
-    SHARDS = 16,
+    SHARDS = 32,
     LOOK = 4 /* blocks of a class looked at for one that needs no waiting */
 };
 
@@ -14,15 +14,17 @@ enum {
  * looks first, so that threads that use memory of their own do not meet. */
 typedef struct shard {
     jitc_spin lock;
-    size_t cached;                        /* bytes; like the lists changed under the lock */
-    _Atomic(jitc_buffer *) list[CLASSES]; /* NULL can be seen without it */
+    _Atomic size_t cached; /* bytes; like the lists changed under the lock, read without */
+    /* What is live is the sum over all: a block may be taken in one and given back in another. */
+    _Atomic size_t live, most; /* the latter: so far */
+    _Atomic(jitc_buffer *) list[CLASSES];
+    char other_line[64];
 } shard;
 
 struct jitc_memory {
     jitc_device *device;
+    _Atomic size_t peak;
     shard shard[SHARDS];
-    char other_line[64];
-    _Atomic size_t live, peak;
 };
 
 /* The class of a size, and the class's size in *rounded: k 2^e units, where k has 4 bits, or 6. */
@@ -76,37 +78,52 @@ static bool is_ready(const jitc_buffer *b, const jitc_stream *stream) {
     return true;
 }
 
-/* ---- Figures ---- */
+/* ---- Lists and figures ---- */
 
-static void note_peak(jitc_memory *m, size_t live) {
-    size_t peak = jitc_load_relaxed(&m->peak);
-    while (live > peak && !jitc_compare_exchange(&m->peak, &peak, live)) {
-    }
+static shard *shard_of(jitc_memory *m, const jitc_stream *stream) {
+    return &m->shard[stream ? stream->index % SHARDS : 0];
 }
 
 jitc_memory_stats jitc_device_memory(jitc_device *d) {
     jitc_memory *m = d->memory;
-    jitc_memory_stats stats = {.live = jitc_load_relaxed(&m->live),
-                               .peak = jitc_load_relaxed(&m->peak)};
+    jitc_memory_stats stats = {.peak = jitc_load_relaxed(&m->peak)};
     for (int i = 0; i < SHARDS; ++i) {
-        jitc_spin_lock(&m->shard[i].lock);
-        stats.cached += m->shard[i].cached;
-        jitc_spin_unlock(&m->shard[i].lock);
+        stats.live += jitc_load_relaxed(&m->shard[i].live);
+        stats.cached += jitc_load_relaxed(&m->shard[i].cached);
     }
     return stats;
 }
 
-/* ---- Lists ---- */
+static void note_peak(jitc_memory *m) {
+    size_t live = jitc_device_memory(m->device).live, peak = jitc_load_relaxed(&m->peak);
+    while (live > peak && !jitc_compare_exchange(&m->peak, &peak, live)) {
+    }
+}
 
-static shard *shard_of(jitc_memory *m, const jitc_stream *stream) {
-    return &m->shard[((uintptr_t) stream * 0x9E3779B97F4A7C15u) >> 60];
+static void add_live(jitc_memory *m, const jitc_stream *stream, size_t bytes) {
+    jitc_add_relaxed(&shard_of(m, stream)->live, bytes);
+}
+
+/* Threads that take and give do not meet: all is added up when one of them has more than ever, or
+ * when somebody asks. */
+static void note_live(jitc_memory *m, const jitc_stream *stream) {
+    shard *s = shard_of(m, stream);
+    size_t live = jitc_load_relaxed(&s->live);
+    if ((ptrdiff_t) live <= (ptrdiff_t) jitc_load_relaxed(&s->most))
+        return;
+    jitc_store_relaxed(&s->most, live);
+    note_peak(m);
+}
+
+static void count_cached_locked(shard *s, size_t bytes) REQUIRES(&s->lock) {
+    jitc_store_relaxed(&s->cached, jitc_load_relaxed(&s->cached) + bytes);
 }
 
 static void push(shard *s, unsigned class, jitc_buffer *b) {
     jitc_spin_lock(&s->lock);
     b->next_free = jitc_load_relaxed(&s->list[class]);
     jitc_store_relaxed(&s->list[class], b);
-    s->cached += b->bytes;
+    count_cached_locked(s, b->bytes);
     jitc_spin_unlock(&s->lock);
 }
 
@@ -118,7 +135,7 @@ static jitc_buffer *pop(shard *s, unsigned class) {
     jitc_buffer *b = jitc_load_relaxed(&s->list[class]);
     if (b) {
         jitc_store_relaxed(&s->list[class], b->next_free);
-        s->cached -= b->bytes;
+        count_cached_locked(s, 0 - b->bytes);
     }
     jitc_spin_unlock(&s->lock);
     return b;
@@ -139,7 +156,7 @@ static jitc_buffer *pop_own(shard *s, unsigned class, const jitc_stream *stream)
     else if (b)
         jitc_store_relaxed(&s->list[class], b->next_free);
     if (b)
-        s->cached -= b->bytes;
+        count_cached_locked(s, 0 - b->bytes);
     jitc_spin_unlock(&s->lock);
     return b;
 }
@@ -175,7 +192,7 @@ static jitc_buffer *pop_any(jitc_memory *m, unsigned class, const jitc_stream *s
 void jitc_memory_give(jitc_memory *m, jitc_buffer *b) {
     size_t rounded;
     unsigned class = size_class(b->bytes, &rounded);
-    jitc_add_relaxed(&m->live, 0 - b->bytes);
+    add_live(m, b->write.stream, 0 - b->bytes);
     push(shard_of(m, b->write.stream), class, b);
 }
 
@@ -196,7 +213,7 @@ static jitc_buffer *take_list(shard *s, unsigned class) {
     jitc_buffer *all = jitc_load_relaxed(&s->list[class]);
     jitc_store_relaxed(&s->list[class], (jitc_buffer *) NULL);
     for (jitc_buffer *b = all; b; b = b->next_free)
-        s->cached -= b->bytes;
+        count_cached_locked(s, 0 - b->bytes);
     jitc_spin_unlock(&s->lock);
     return all;
 }
@@ -263,16 +280,17 @@ void jitc_memory_destroy(jitc_memory *m) {
 /* ---- New blocks ---- */
 
 /* Count `bytes` as live, if the option allows it. */
-static jit_status reserve(jitc_memory *m, size_t bytes) {
+static jit_status reserve(jitc_memory *m, const jitc_stream *stream, size_t bytes) {
     size_t limit = (size_t) m->device->options->memory_limit;
-    size_t live = jitc_add_relaxed(&m->live, bytes);
-    if (!limit || (bytes <= limit && live <= limit - bytes))
+    add_live(m, stream, bytes);
+    size_t live = limit ? jitc_device_memory(m->device).live : 0;
+    if (live <= limit)
         return JIT_OK;
-    jitc_add_relaxed(&m->live, 0 - bytes);
+    add_live(m, stream, 0 - bytes);
     return jitc_fail(JIT_OUT_OF_MEMORY,
                      "device memory: %zu bytes do not fit, %zu of the option memory_limit = %zu "
                      "are in use",
-                     bytes, live, limit);
+                     bytes, live - bytes, limit);
 }
 
 /* What is kept must leave room for what is live. */
@@ -304,17 +322,18 @@ static jit_status allocate_anyhow(jitc_memory *m, size_t bytes, void **pointer) 
     return status;
 }
 
-static jit_status allocate(jitc_memory *m, size_t bytes, void **pointer) {
+static jit_status allocate(jitc_memory *m, const jitc_stream *stream, size_t bytes,
+                           void **pointer) {
     jitc_error before, ignored;
-    TRY(reserve(m, bytes));
+    TRY(reserve(m, stream, bytes));
     jitc_error_take(&before);
     keep_limit(m);
     jitc_error_take(&ignored);
     jit_status status = allocate_anyhow(m, bytes, pointer);
     if (status == JIT_OK)
-        note_peak(m, jitc_load_relaxed(&m->live));
+        note_live(m, stream);
     else
-        jitc_add_relaxed(&m->live, 0 - bytes);
+        add_live(m, stream, 0 - bytes);
     if (before.status != JIT_OK) { /* it stays the thread's first */
         jitc_error_take(&ignored);
         jitc_error_raise(&before);
@@ -322,11 +341,12 @@ static jit_status allocate(jitc_memory *m, size_t bytes, void **pointer) {
     return status;
 }
 
-static jit_status create(jitc_memory *m, size_t bytes, jitc_buffer **out) {
+static jit_status create(jitc_memory *m, const jitc_stream *stream, size_t bytes,
+                         jitc_buffer **out) {
     void *p = NULL;
     TRY(jitc_calloc(1, sizeof(jitc_buffer), &p));
     jitc_buffer *b = p;
-    jit_status status = allocate(m, bytes, &b->pointer);
+    jit_status status = allocate(m, stream, bytes, &b->pointer);
     if (status != JIT_OK) {
         free(b);
         return status;
@@ -347,10 +367,12 @@ jit_status jitc_memory_take(jitc_memory *m, jitc_stream *stream, size_t bytes, j
     jitc_buffer *b = pop_own(shard_of(m, stream), class, stream);
     if (!b)
         b = pop_any(m, class, stream);
-    if (b)
-        note_peak(m, jitc_add_relaxed(&m->live, rounded) + rounded);
-    else
-        TRY(create(m, rounded, &b));
+    if (b) {
+        add_live(m, stream, rounded);
+        note_live(m, stream);
+    } else {
+        TRY(create(m, stream, rounded, &b));
+    }
     jitc_refcount_init(&b->refs);
     *out = b;
     return JIT_OK;
