@@ -1,5 +1,5 @@
 /* test_simcuda_captured.c: the graphs that captures make. What is not said to be simulated holds on
- * a real driver, too, which JITC_LIBCUDA may name. */
+ * a real driver, too, which JITC_LIBCUDA may name (H200, driver 13.0). */
 #include "capture_world.h"
 
 /* ---- what a captured graph does ---- */
