@@ -203,7 +203,8 @@ static void run_table(const table *t) {
 }
 
 int main(int argc, char **argv) {
-    bool simulated = support_driver("simcuda_faults") != NULL;
+    setenv("JITC_TEST_BACKEND", "cuda", 1); /* for support_driver() */
+    bool simulated = support_simulated();
     jit_status status = jit_init(JIT_CUDA);
     if (status == JIT_UNAVAILABLE || (simulated && argc < 2)) {
         printf("skipped: %s\n", simulated ? "this is about a real GPU" : jit_error());
