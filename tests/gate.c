@@ -77,12 +77,17 @@ static void close_on_gpu(gate *g) {
     ASSERT_OK(jitc_event_adopt(JIT_CUDA, event, false, &g->event));
 }
 
-void gate_close(gate *g) {
+void gate_close(gate *g, void (*kernels)(void)) {
     memset(g, 0, sizeof *g);
-    if (support_backend() == JIT_CUDA)
+    if (support_backend() == JIT_CUDA) {
+        if (kernels)
+            kernels();
+        ASSERT_OK(jit_sync_thread());
+        ASSERT_OK(jit_trim()); /* what our stream used may be written again behind the gate only */
         close_on_gpu(g);
-    else
+    } else {
         close_on_cpu(g);
+    }
 }
 
 void gate_open(gate *g) {

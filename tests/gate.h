@@ -12,8 +12,13 @@ typedef struct gate {
 } gate;
 
 /** A closed gate. On a GPU a function blocks somebody else's stream; on the CPU one that a thread
- * has queued before it ended. */
-void gate_close(gate *g);
+ * has queued before it ended.
+ *
+ * A GPU loads a kernel only when all is over that runs on it: `kernels`, which may be NULL,
+ * evaluates on the thread's device what is to be evaluated there while the gate is closed; called
+ * on a GPU only, before. Nor can other functions that the driver calls (cuLaunchHostFunc) get past
+ * a gate. */
+void gate_close(gate *g, void (*kernels)(void));
 void gate_open(gate *g);
 /** Opens it, and ends its event. Before support_shutdown(). */
 void gate_finish(gate *g);

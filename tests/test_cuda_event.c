@@ -29,6 +29,14 @@ static void expect_error(jit_status status, jit_status expected, const char *tex
     jit_error_clear();
 }
 
+/* With a gate closed the kernel of x + x could not be loaded. */
+static void load_kernel(void) {
+    jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
+    ASSERT_OK(jit_var_eval(y));
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(x), jit_unref(y);
+}
+
 /* ---- Events of others ---- */
 
 Test(cuda_event, another_librarys_event_is_waited_for_and_lives_on) {
@@ -41,6 +49,7 @@ Test(cuda_event, another_librarys_event_is_waited_for_and_lives_on) {
     cr_assert_eq(jit_cuda_event(event), (void *) native);
     ASSERT_OK(jit_event_query(event, &done));
     cr_assert(done, "it was never recorded");
+    load_kernel();
     foreign_close(&g, theirs);
     CU_OK(f.EventRecord(native, theirs));
     ASSERT_OK(jit_event_query(event, &done));
@@ -67,6 +76,7 @@ Test(cuda_event, a_lent_event_can_be_recorded) {
     jit_event *event;
     CU_OK(f.EventCreate(&native, CU_EVENT_DISABLE_TIMING));
     ASSERT_OK(jit_cuda_event_wrap(native, &event));
+    load_kernel();
     jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
     foreign_close(&g, jit_cuda_stream());
     ASSERT_OK(jit_var_eval(y));

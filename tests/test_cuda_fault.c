@@ -161,6 +161,9 @@ Test(cuda_fault, kernels_that_may_have_failed_are_listed) {
 
 Test(cuda_fault, many_kernels_are_not_all_listed) {
     enum { KERNELS = 6 };
+    char name[32];
+    for (int i = 0; i < KERNELS; ++i)
+        find_name(i, name); /* loads it */
     jit_var good = cuda_world_ramp(SIZE), x = make_trap();
     hold_up();
     for (int i = 0; i < KERNELS; ++i)

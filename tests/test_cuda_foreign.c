@@ -69,6 +69,14 @@ static bool is_done(const distant *d) {
     return result == CUDA_SUCCESS;
 }
 
+/* With a gate closed that of x + x could not be loaded. */
+static void load_kernel(void) {
+    jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
+    ASSERT_OK(jit_var_eval(y));
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(x), jit_unref(y);
+}
+
 static void nothing(void *context) {
     (void) context;
 }
@@ -108,6 +116,7 @@ static void expect_order(int ours, int theirs, bool primary) {
     snprintf(what, sizeof what, "our device %d, their %d, %s context", ours, theirs,
              primary ? "primary" : "another");
     ASSERT_OK(jit_set_device(JIT_CUDA, ours));
+    load_kernel();
     distant d = make_distant(theirs, primary);
     expect_that_it_waits_for_us(&d, what);
     expect_that_we_wait_for_it(&d, what);
@@ -355,6 +364,7 @@ Test(cuda_foreign_old, a_driver_without_the_ptsz_function_gets_the_handle_2) {
     support_init();
     remove(path);
     f = foreign_find();
+    load_kernel();
     jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
     foreign_enter(0);
     foreign_close(&g, jit_cuda_stream());

@@ -194,6 +194,19 @@ static CUdeviceptr address_of(jit_var v) {
     return (CUdeviceptr) (uintptr_t) address;
 }
 
+/* With a gate closed they could not be loaded. */
+static void load_kernels(void) {
+    jit_var x = cuda_world_ramp(SIZE), one = jit_f32(JIT_CUDA, 1);
+    jit_var sums[] = {jit_add(x, one), jit_add(x, x)};
+    for (int i = 0; i < 2; ++i) {
+        ASSERT_OK(jit_var_eval(sums[i]));
+        jit_unref(sums[i]);
+    }
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(x);
+    jit_unref(one);
+}
+
 /* Does what `other` copies of y = x + 1 come after our kernel, which is held up? */
 static bool is_ordered(uintptr_t token, CUstream other, const char *name) {
     gate g;
@@ -226,6 +239,7 @@ Test(cuda_stream, who_reads_after_which_token) {
                 {(uintptr_t) JIT_STREAM_PER_THREAD, {true, true, false, false}},
                 {HANDLE, {true, true, true, true}}};
     w.order(false); /* what a token does not order is no fault here */
+    load_kernels();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
         for (consumer c = LEGACY; c < CONSUMERS; ++c) {
             CUstream s = make_consumer(c);
@@ -279,6 +293,7 @@ Test(cuda_stream, whom_we_wait_for_after_which_token) {
                 {(uintptr_t) JIT_STREAM_LEGACY, {true, false, false, false}},
                 {(uintptr_t) JIT_STREAM_PER_THREAD, {true, true, false, false}},
                 {HANDLE, {true, true, true, true}}};
+    load_kernels();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; ++i)
         for (consumer c = LEGACY; c < CONSUMERS; ++c) {
             CUstream s = make_consumer(c);

@@ -24,7 +24,7 @@ Test(event, is_behind_what_was_launched_and_not_behind_what_is_scheduled) {
     ASSERT_OK(jit_schedule(scheduled));
     ASSERT_OK(jit_event_record(e));
     ASSERT_OK(jit_event_wait(e));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var w = evaluate(1);
     cr_assert(is_done(e), "the work came later");
@@ -46,7 +46,7 @@ Test(event, is_not_behind_what_is_queued_later) {
     jit_event *e = new_event(false);
     jit_var v = evaluate(2);
     ASSERT_OK(jit_event_record(e));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var w = evaluate(3);
     ASSERT_OK(jit_event_wait(e)); /* with the gate closed */
@@ -65,7 +65,7 @@ static void *record_in_thread(void *event) {
 Test(event, any_thread_may_record_it_anew) {
     gate g;
     jit_event *e = new_event(true);
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(0);
     ASSERT_OK(jit_event_record(e));
@@ -97,7 +97,7 @@ Test(event, a_stream_waits_for_another_without_the_cpu) {
     gate g;
     worker w = {.wait_for = new_event(false), .record = new_event(false)};
     jit_event *other = new_event(false);
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var mine = evaluate(1);
     ASSERT_OK(jit_event_record(w.wait_for));
@@ -120,8 +120,8 @@ Test(event, a_stream_waits_for_another_without_the_cpu) {
 Test(event, waits_keep_the_place_of_the_record_before_them) {
     gate first, second;
     worker w = {.wait_for = new_event(false), .record = new_event(false)};
-    gate_close(&first);
-    gate_close(&second);
+    gate_close(&first, use_kernels);
+    gate_close(&second, NULL);
     gate_block_own_stream(&first);
     ASSERT_OK(jit_event_record(w.wait_for));
     in_thread(evaluate_behind, &w);
@@ -142,7 +142,7 @@ Test(event, waits_keep_the_place_of_the_record_before_them) {
 Test(event, waits_outlive_the_event) {
     gate g;
     worker w = {.wait_for = new_event(true), .record = new_event(false)};
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     ASSERT_OK(jit_event_record(w.wait_for));
     in_thread(evaluate_behind, &w);
@@ -161,9 +161,10 @@ Test(event, may_be_of_another_device) {
     if (jit_device_count(B) < 2)
         support_skip("this backend has one device");
     jit_event *here = new_event(false), *there;
+    use_kernels();
     ASSERT_OK(jit_set_device(B, 1));
     ASSERT_OK(jit_event_create(B, false, &there));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(4);
     ASSERT_OK(jit_event_record(here)); /* of device 0, where nothing is queued */
@@ -193,7 +194,7 @@ static void wait_ends_with_the_gate(bool destroy) {
     gate g;
     pthread_t t;
     waiter w = {.event = new_event(true)};
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(6);
     ASSERT_OK(jit_event_record(w.event));
@@ -245,7 +246,7 @@ Test(event, times_are_those_at_which_the_places_were_reached) {
     ASSERT_OK(jit_event_record(from)); /* an idle stream: at once */
     ASSERT_OK(jit_event_wait(from));
     double inner = now_ms();
-    gate_close(&g);
+    gate_close(&g, NULL);
     gate_block_own_stream(&g);
     ASSERT_OK(jit_event_record(to));
     ASSERT_OK(jit_event_record(later));
@@ -279,7 +280,7 @@ Test(event, no_time_is_told_of_what_has_none) {
     FAILS(JIT_INVALID_ARGUMENT, "timed", jit_event_elapsed(plain, timed, &ms));
     FAILS(JIT_INVALID_ARGUMENT, "recorded", jit_event_elapsed(timed, never, &ms));
     FAILS(JIT_INVALID_ARGUMENT, "recorded", jit_event_elapsed(never, timed, &ms));
-    gate_close(&g);
+    gate_close(&g, NULL);
     gate_block_own_stream(&g);
     ASSERT_OK(jit_event_record(never));
     FAILS(JIT_INVALID_ARGUMENT, "wait for", jit_event_elapsed(timed, never, &ms));
@@ -324,7 +325,7 @@ Test(event, times_of_many_places_are_noted_in_any_order) {
     jit_event *e[MANY], *first = new_event(true);
     ASSERT_OK(jit_event_record(first));
     ASSERT_OK(jit_event_wait(first));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     for (int i = 0; i < MANY; ++i) {
         e[i] = new_event(true);

@@ -72,7 +72,7 @@ Test(event, shutdown_waits_for_those_who_wait) {
     waiter w = {.event = new_event(true)};
     if (B != JIT_LLVM)
         support_skip("what closes a gate has to end before the library does");
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_unref(evaluate(1));
     ASSERT_OK(jit_event_record(w.event));
@@ -219,7 +219,7 @@ static void take_note(void *context) {
 Test(event, a_call_comes_once_after_all_that_was_queued) {
     gate g;
     note n = {.event = new_event(false)};
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(8);
     ASSERT_OK(jit_event_record(n.event));

@@ -1,6 +1,7 @@
 /* test_simcuda_races.c: which accesses to memory the simulated driver's checker of order compares:
  * bytes, reads, writes, atomics; the begin and end of allocations; nodes of graphs. */
 #include "simcuda_client.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -357,8 +358,25 @@ Test(simcuda_races, the_host_frees_what_it_knows_is_not_used_any_more) {
 
 /* ---- freed too early ---- */
 
+typedef struct freeing {
+    CUcontext context;
+    CUdeviceptr memory;
+} freeing;
+
+/** The call waits until the kernel is over. */
+static void *free_in_thread(void *argument) {
+    freeing *x = argument;
+    OK(cu.CtxPushCurrent(x->context));
+    OK(cu.MemFree(x->memory));
+    OK(cu.CtxPopCurrent(&x->context));
+    return NULL;
+}
+
 Test(simcuda_races, memory_is_not_freed_while_a_kernel_runs) {
+    pthread_t thread;
     CUdeviceptr q = client_alloc(100);
+    freeing x = {.memory = q};
+    OK(cu.CtxGetCurrent(&x.context));
     volatile unsigned *flags;
     OK(cu.MemHostAlloc((void **) &flags, 8, 0));
     flags[0] = flags[1] = 0;
@@ -366,8 +384,12 @@ Test(simcuda_races, memory_is_not_freed_while_a_kernel_runs) {
     OK(cu.LaunchKernel(hold, 1, 1, 1, 1, 1, 1, 0, a, arguments, NULL));
     while (!flags[0])
         usleep(50);
-    OK(cu.MemFree(q));
+    unsigned before = cu.alive("allocations");
+    cr_assert_eq(pthread_create(&thread, NULL, free_in_thread, &x), 0);
+    while (cu.alive("allocations") == before)
+        usleep(50);
     flags[1] = 1;
+    cr_assert_eq(pthread_join(thread, NULL), 0);
     RACES(1, "is freed while kernel hold (number 1 on non-blocking stream", "uses it");
     OK(cu.MemFreeHost((void *) flags));
 }

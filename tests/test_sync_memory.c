@@ -252,13 +252,23 @@ static void *read_late(void *context) {
     return NULL;
 }
 
+/** With a gate closed the kernel could not be loaded. */
+static void load_scatter(jit_var value, jit_var index) {
+    jit_var large = jit_counter(JIT_CUDA, 100 * SIZE), x = scene_plus(large, 1);
+    ASSERT_OK(jit_var_eval(x));
+    jit_var changed = jit_scatter(x, value, index, 0);
+    ASSERT_OK(jit_var_eval(changed));
+    jit_unref(large), jit_unref(x), jit_unref(changed);
+}
+
 Test(sync_memory, copies_come_after_the_former_users_of_their_memory, .timeout = 60) {
     pthread_t thread;
     uint32_t got[SIZE];
     scene s = {.sees = true};
-    scene_begin(&s);
-    make_array(&s, BY_UNREF);
     jit_var index = jit_u32(JIT_CUDA, 5), value = jit_u32(JIT_CUDA, 7);
+    scene_begin(&s);
+    load_scatter(value, index);
+    make_array(&s, BY_UNREF);
     cr_assert_eq(pthread_create(&thread, NULL, read_late, &s), 0);
     pthread_join(thread, NULL);
     ASSERT_OK(s.status);

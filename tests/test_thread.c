@@ -43,6 +43,12 @@ static void *live(void *context) {
     return NULL;
 }
 
+/* For gate_close(). */
+static void use_all_kernels(void) {
+    live(NULL);
+    use_kernels();
+}
+
 /* ---- States ---- */
 
 static void *use_all_devices(void *context) {
@@ -72,7 +78,7 @@ Test(thread, any_thread_uses_any_device_at_any_time) {
 
 Test(thread, switching_devices_does_not_wait) {
     gate g;
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(1);
     int last = jit_device_count(B) - 1;
@@ -125,7 +131,7 @@ static void *leave_with_work_queued(void *context) {
 static void thread_ends(bool works) {
     gate g;
     leaver l = {.gate = &g, .works = works};
-    gate_close(&g);
+    gate_close(&g, use_all_kernels);
     in_thread(leave_with_work_queued, &l); /* it does not wait at its end */
     for (int i = 0; i < 3; ++i)
         in_thread(live, NULL); /* nor does another that comes after it */
@@ -161,7 +167,7 @@ Test(thread, shutdown_waits_for_work_of_threads_that_have_ended) {
 
 Test(thread, another_thread_does_not_wait_for_ours) {
     gate g;
-    gate_close(&g);
+    gate_close(&g, use_all_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(1);
     in_thread(live, NULL); /* with the gate closed */
@@ -181,8 +187,11 @@ Test(thread, freeing_what_anothers_work_uses_does_not_wait) {
     static float got[LARGE];
     jit_var i = jit_counter(B, LARGE), x = jit_cast(i, JIT_f32), y;
     ASSERT_OK(jit_var_eval(x));
+    y = jit_add(x, x);
+    ASSERT_OK(jit_var_eval(y)); /* loads the kernel */
+    jit_unref(y);
     ASSERT_OK(jit_sync_thread());
-    gate_close(&g);
+    gate_close(&g, use_all_kernels);
     gate_block_own_stream(&g);
     y = jit_add(x, x);
     ASSERT_OK(jit_var_eval(y));
@@ -219,7 +228,7 @@ static void sync_waits(jit_status (*sync)(void), bool own) {
     gate g;
     pthread_t t;
     syncer s = {.sync = sync};
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     if (own) {
         s.gate = &g;
     } else {
@@ -248,7 +257,7 @@ Test(thread, a_sync_of_the_device_leaves_other_devices_alone) {
     if (jit_device_count(B) < 2)
         support_skip("this backend has one device");
     ASSERT_OK(jit_set_device(B, 1));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_var v = evaluate(1);
     ASSERT_OK(jit_set_device(B, 0));
@@ -281,7 +290,7 @@ Test(thread, giving_foreign_memory_back_does_not_wait_for_its_users) {
     jit_unref(evaluate(0));
     ASSERT_OK(jitc_api_thread(&t));
     ASSERT_OK(jitc_api_state(t, B, 0, &s));
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     for (int held = 0; held < 2; ++held) {
         gate_block_own_stream(&g);
         jit_unref(evaluate(1));
@@ -343,7 +352,7 @@ Test(thread, one_traces_another_evaluates_and_a_third_reads) {
     chain c = {.gate = &g};
     pthread_barrier_init(&c.traced, NULL, 2);
     pthread_barrier_init(&c.evaluated, NULL, 2);
-    gate_close(&g);
+    gate_close(&g, use_kernels);
     for (int i = 0; i < 3; ++i)
         cr_assert_eq(pthread_create(&t[i], NULL, part[i], &c), 0);
     wait_until(&c.reading);

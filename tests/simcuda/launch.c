@@ -84,6 +84,8 @@ CUresult sim_call_init(const CUDA_KERNEL_NODE_PARAMS *p, sim_call *out) {
     sim_kernel *k = sim_object_here(p->func, SIM_FUNCTION);
     if (!k || (p->ctx && p->ctx != sim_object_handle(k->object.context)))
         return CUDA_ERROR_INVALID_HANDLE;
+    if (sim_kernel_load(k) != CUDA_SUCCESS)
+        return CUDA_ERROR_INVALID_HANDLE;
     *out = (sim_call) {.kernel = k,
                        .launch = {.function = k->function,
                                   .grid = {p->gridDimX, p->gridDimY, p->gridDimZ},

@@ -1,4 +1,7 @@
-/* module.c: modules, their functions, and what a multiprocessor holds of them.  Layer: tests. */
+/* module.c: modules, their functions, and what a multiprocessor holds of them.  Layer: tests.
+ *
+ * As with a real driver (13.0) a module is loaded and unloaded, and a function is loaded, when all
+ * is over that runs in the context. So is memory freed that did not come from a pool: pool.c. */
 #include "state.h"
 #include <string.h>
 
@@ -13,6 +16,7 @@ CUresult sim_cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned op
     sim_lock();
     if (!code)
         return result;
+    sim_context_wait(c);
     if (c->object.life != SIM_ALIVE) {
         sim_code_free(code);
         return CUDA_ERROR_CONTEXT_IS_DESTROYED;
@@ -27,7 +31,6 @@ CUresult sim_cuModuleLoadData(CUmodule *module, const void *image) {
     return sim_cuModuleLoadDataEx(module, image, 0, NULL, NULL);
 }
 
-/* Waits for all that runs, as the real one. */
 CUresult sim_cuModuleUnload(CUmodule module) {
     sim_module *m = sim_object_here(module, SIM_MODULE);
     if (!m)
@@ -74,8 +77,16 @@ CUresult sim_cuFuncGetModule(CUmodule *module, CUfunction function) {
     return CUDA_SUCCESS;
 }
 
+CUresult sim_kernel_load(sim_kernel *k) {
+    if (!k->loaded)
+        sim_context_wait(k->object.context);
+    k->loaded = true;
+    return k->object.life == SIM_ALIVE ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+}
+
 CUresult sim_cuFuncLoad(CUfunction function) {
-    return sim_object_here(function, SIM_FUNCTION) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
+    sim_kernel *k = sim_object_here(function, SIM_FUNCTION);
+    return k ? sim_kernel_load(k) : CUDA_ERROR_INVALID_HANDLE;
 }
 
 /** Registers that a warp takes: in units of 256. */

@@ -25,8 +25,8 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     return result;
 }
 
-/* The real one waits for all work; who relies on that stalls the device. Here work that was queued
- * and uses the memory fails. */
+/* Waits for all work, as the real one; who relies on that stalls the device. Here work that was
+ * queued and uses the memory fails. */
 CUresult sim_cuMemFree_v2(CUdeviceptr pointer) {
     sim_allocation *block;
     CUresult result = sim_memory_starting(pointer, false, &block);
@@ -35,6 +35,7 @@ CUresult sim_cuMemFree_v2(CUdeviceptr pointer) {
     block->late = sim_context_busy(block->context);
     sim_order_freed_by_host(block, "cuMemFree");
     sim_memory_destroy(block);
+    sim_context_wait(block->context);
     return CUDA_SUCCESS;
 }
 

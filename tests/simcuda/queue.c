@@ -50,9 +50,10 @@ CUresult sim_point_wait(sim_point p, const sim_context *c) {
 }
 
 CUresult sim_context_wait(sim_context *c) {
+    uint64_t last = q.order; /* what others queue meanwhile is not waited for */
     for (sim_stream *s = sim_streams(); s; s = s->next)
-        if (s->object.context == c)
-            sim_point_wait(sim_stream_end(s), c);
+        while (s->object.context == c && s->head && s->head->order <= last)
+            pthread_cond_wait(&q.changed, &q.lock);
     return c->error;
 }
 

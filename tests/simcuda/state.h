@@ -147,7 +147,7 @@ sim_point sim_stream_end(sim_stream *s);
 bool sim_point_done(sim_point p);
 /** Wait; the lock is open meanwhile. The context's error. */
 CUresult sim_point_wait(sim_point p, const sim_context *c);
-/** Wait for all that is queued in a context. Its error. */
+/** Wait for all that is queued in a context so far; the lock is open meanwhile. Its error. */
 CUresult sim_context_wait(sim_context *c);
 /** Is anything queued in it? */
 bool sim_context_busy(const sim_context *c);
@@ -258,6 +258,7 @@ typedef struct sim_kernel {
     struct sim_module *module;
     sim_function *function;
     const char *name;
+    bool loaded; /* onto the device: by cuFuncLoad(), or when it is first launched */
     struct sim_kernel *next;
 } sim_kernel;
 
@@ -269,6 +270,8 @@ typedef struct sim_module {
 
 /** Registers of a thread limit a block. */
 int sim_kernel_threads(const sim_kernel *k);
+/** Load it unless it is; that waits for all that is queued in its context. */
+CUresult sim_kernel_load(sim_kernel *k);
 
 /** What a launch is asked to do, as in cuLaunchKernel(). */
 typedef struct sim_call {
