@@ -11,6 +11,7 @@ static struct {
     char *code;
     CUmodule module;    /* a second one, whose functions were not used */
     CUfunction add;     /* its */
+    CUmodule loaded;    /* by the call */
     CUdeviceptr memory; /* to be freed */
     void *pinned;
     CUstream stream; /* beside the one with the gate */
@@ -31,6 +32,8 @@ static void finish(void) {
     OK(cu.StreamSynchronize(t.stream));
     if (t.module)
         OK(cu.ModuleUnload(t.module));
+    if (t.loaded)
+        OK(cu.ModuleUnload(t.loaded));
     if (t.memory)
         OK(cu.MemFree(t.memory));
     if (t.pinned)
@@ -43,9 +46,7 @@ static void finish(void) {
 /* ---- calls that wait ---- */
 
 static CUresult load(void) {
-    CUmodule module;
-    CUresult result = cu.ModuleLoadData(&module, t.code, 0, NULL, NULL);
-    return result == CUDA_SUCCESS ? cu.ModuleUnload(module) : result;
+    return cu.ModuleLoadData(&t.loaded, t.code, 0, NULL, NULL);
 }
 static CUresult unload(void) {
     CUmodule module = t.module;
