@@ -22,7 +22,7 @@ typedef struct jitc_source jitc_source; /* likewise */
 typedef struct jitc_stream {
     jitc_backend *backend;
     int device;
-    unsigned index; /* 1, 2, 3, ... on its device */
+    unsigned index;             /* 1, 2, 3, ... on its device */
     _Atomic uint64_t queued;    /* number of the last piece of work queued */
     _Atomic uint64_t user_wait; /* number of the last wait that the user has put on it */
     jitc_mutex lock; /* held by the layers above while they queue: one queuer at a time */
