@@ -210,3 +210,65 @@ Test(breaking, numbers_may_change_while_others_evaluate, .timeout = 120) {
     __atomic_store_n(&changing, 0, __ATOMIC_RELEASE);
     pthread_join(t, NULL);
 }
+
+/* ---- A scatter while another thread evaluates what its kernel also computes ---- */
+
+typedef struct shared {
+    jit_var sum;
+    pthread_barrier_t start;
+} shared;
+
+/** Evaluates a value that the other thread's plan computes along the way. */
+static void *evaluate_sum(void *context) {
+    shared *s = context;
+    pthread_barrier_wait(&s->start);
+    usleep(200); /* so that the other one has its plan, and its kernels are being compiled */
+    jit_var_eval(s->sum);
+    return NULL;
+}
+
+/** scatter(x) xor (x + x), of which only the result has a handle, by kernels not compiled before.
+ */
+static jit_var unique_use(jit_var x, jit_var sum, unsigned round) {
+    jit_scope_push();
+    jit_var index = jit_counter(B, N / 2), seven = jit_u32(B, 7);
+    jit_var v = jit_xor(jit_scatter(x, seven, index, 0), sum);
+    for (unsigned i = 0; i < 8; ++i)
+        v = jit_xor(v, round >> i & 1 ? jit_add(v, seven) : jit_mul(v, v));
+    jit_scope_pop(1, &v);
+    return v;
+}
+
+static uint32_t expected(uint32_t x, uint32_t i, unsigned round) {
+    uint32_t v = (i < N / 2 ? 7 : x) ^ (x + x);
+    for (unsigned k = 0; k < 8; ++k)
+        v ^= round >> k & 1 ? v + 7 : v * v;
+    return v;
+}
+
+/* The array that a scatter updates was overwritten although the kernel behind it read it: no node
+ * told of that any more, since the other thread had evaluated the sum. */
+Test(breaking, a_scatter_leaves_alone_what_its_own_plan_still_reads, .timeout = 120) {
+    enum { ROUNDS = 200 };
+    uint32_t first[N], got[N];
+    for (unsigned round = 0; round < ROUNDS; ++round) {
+        pthread_t t;
+        shared s;
+        for (uint32_t i = 0; i < N; ++i)
+            first[i] = i * 3 + round;
+        jit_var x = jit_from_host(B, JIT_u32, first, N);
+        s.sum = jit_add(x, x);
+        jit_var v = unique_use(x, s.sum, round);
+        jit_unref(x);
+        pthread_barrier_init(&s.start, NULL, 2);
+        cr_assert_eq(pthread_create(&t, NULL, evaluate_sum, &s), 0);
+        pthread_barrier_wait(&s.start);
+        ASSERT_OK(jit_read(v, got));
+        pthread_join(t, NULL);
+        for (uint32_t i = 0; i < N; ++i)
+            cr_assert_eq(got[i], expected(first[i], i, round), "round %u, element %u", round, i);
+        pthread_barrier_destroy(&s.start);
+        jit_unref(v);
+        jit_unref(s.sum);
+    }
+}

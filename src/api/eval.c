@@ -155,12 +155,13 @@ static jit_status queue_group_locked(evaluation *e, const jitc_group *g, jitc_ca
 
 /* Which scatters may write the memory that they update? Not those whose evaluation may be reported
  * as failed and be repeated. */
-static void find_in_place(evaluation *e, const jitc_group *g, bool *in_place) {
+static void find_in_place(evaluation *e, size_t group, bool *in_place) {
+    const jitc_group *g = &e->plan->group[group];
     bool may = !(g->program.head.flags & JITC_PROGRAM_BOUNDS);
     jitc_graph_lock(e->graph);
     for (size_t i = 0; i < g->outputs && i < 64; ++i)
         in_place[i] = may && e->plan->slot[g->output[i]].source != JITC_NONE &&
-                      jitc_plan_in_place_locked(e->plan, e->graph, g->output[i]);
+                      jitc_plan_in_place_locked(e->plan, e->graph, group, g->output[i]);
     jitc_graph_unlock(e->graph);
 }
 
@@ -176,7 +177,7 @@ static jit_status launch_group(evaluation *e, size_t i, jitc_cached *kernel) {
     jitc_buffer *report = NULL;
     bool in_place[64] = {0};
     if (has_scatter(e, g))
-        find_in_place(e, g, in_place);
+        find_in_place(e, i, in_place);
     jitc_mutex_lock(&e->state->stream->lock);
     jit_status status = queue_group_locked(e, g, kernel, in_place, &report);
     jitc_mutex_unlock(&e->state->stream->lock);

@@ -154,8 +154,19 @@ void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g) {
     p->settled = p->groups;
 }
 
-bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s) {
+static bool reads(const jitc_group *group, uint32_t slot) {
+    for (uint32_t i = 0; i < group->program.head.params; ++i)
+        if (group->param[i].kind == JITC_PARAM_READ && group->param[i].slot == slot)
+            return true;
+    return false;
+}
+
+bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t group, uint32_t s) {
     const jitc_slot *source = &p->slot[p->slot[s].source];
+    /* The plan may itself read the array, for a value that it computes along the way and that
+     * another thread has evaluated since: then no node tells of that any more. */
+    if (source->last_group != group || reads(&p->group[group], p->slot[s].source))
+        return false;
     const jitc_node *n = jitc_node_at(g, source->node);
     const jitc_buffer *b = source->buffer;
     /* The scatter's own reference to the array, the node's and the slot's to the buffer. */

@@ -79,8 +79,9 @@ jit_status jitc_plan_make_locked(jitc_plan *p, jitc_graph *g, const jitc_options
                                  const jitc_wanted *wanted, bool *busy);
 /** Group `i` has been launched: its targets become evaluated, their operands are released. */
 void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
-/** May the scatter that writes slot `s` work in the memory of the array that it updates? */
-bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, uint32_t s);
+/** May the scatter of group `group` that writes slot `s` work in the memory of the array that it
+ * updates? */
+bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t group, uint32_t s);
 /** Give up: targets of the groups that are not settled are not evaluated. */
 void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g);
 /** Drop the references to the buffers that no group behind `group` uses; not under a lock. */
