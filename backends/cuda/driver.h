@@ -40,9 +40,7 @@ typedef struct CUmemPoolProps {
     int allocType, handleTypes;
     CUmemLocation location;
     void *win32SecurityAttributes;
-    size_t maxSize;
-    uint16_t usage;
-    uint8_t reserved[54];
+    uint64_t reserved[8]; /* grown into by new versions; zero */
 } CUmemPoolProps;
 
 typedef struct CUmemAccessDesc {

@@ -163,12 +163,13 @@ static jitc_buffer *pop_own(shard *s, unsigned class, const jitc_stream *stream)
 
 /* May a stream wait for what another one does with memory? Not where there is enough: threads that
  * share nothing do not wait for each other. But a thread that runs ahead of the one which frees
- * what it makes must not fill the device. */
-static bool may_wait(const jitc_memory *m, size_t bytes) {
+ * what it makes must not fill the device. `taken_out`: bytes that the caller has off the lists. */
+static bool may_wait(const jitc_memory *m, size_t bytes, size_t taken_out) {
     const jitc_options *o = m->device->options;
     size_t spare = (size_t) o->memory_spare, limit = (size_t) o->memory_limit;
     jitc_memory_stats s = jitc_device_memory(m->device);
-    return !spare || s.cached > s.live + spare || (limit && s.cached + s.live + bytes > limit);
+    size_t cached = s.cached + taken_out;
+    return !spare || cached > s.live + spare || (limit && cached + s.live + bytes > limit);
 }
 
 /* One that is ready; else the first, behind its uses. The backend is asked under no lock. */
@@ -181,7 +182,7 @@ static jitc_buffer *pop_any(jitc_memory *m, unsigned class, const jitc_stream *s
             if (is_ready(seen[n++], stream))
                 found = seen[n - 1];
     }
-    if (!found && n && may_wait(m, seen[0]->bytes))
+    if (!found && n && may_wait(m, seen[0]->bytes, n * seen[0]->bytes))
         found = seen[0];
     while (n--) /* backwards: they lie as they did */
         if (seen[n] != found)
