@@ -50,6 +50,25 @@ void foreign_open(gate *g) {
     jitc_store_release(&g->open, true); /* pairs with wait_at */
 }
 
+static void *open_at_wait(void *context) {
+    const foreign_opener *o = context;
+    while (!jitc_load_acquire(&o->gate->open) && /* pairs with foreign_open */
+           foreign_waits(o->w) == o->waits)
+        usleep(50);
+    foreign_open(o->gate);
+    return NULL;
+}
+
+void foreign_open_at_wait(foreign_opener *o, gate *g, const cuda_world *w) {
+    *o = (foreign_opener) {.gate = g, .w = w, .waits = foreign_waits(w)};
+    cr_assert_eq(pthread_create(&o->thread, NULL, open_at_wait, o), 0);
+}
+
+void foreign_opener_end(foreign_opener *o) {
+    foreign_open(o->gate);
+    pthread_join(o->thread, NULL);
+}
+
 /* What is queued first of what is ready runs first, as long as there is no seed. */
 void foreign_settle(void) {
     foreign f = foreign_find();
@@ -64,4 +83,9 @@ void foreign_settle(void) {
 
 uint64_t foreign_launches(const cuda_world *w) {
     return w->calls("cuLaunchKernel") + w->calls("cuGraphLaunch");
+}
+
+uint64_t foreign_waits(const cuda_world *w) {
+    return w->calls("cuEventSynchronize") + w->calls("cuStreamSynchronize") +
+           w->calls("cuCtxSynchronize");
 }

@@ -4,6 +4,7 @@
 #define JITC_TESTS_CUDA_FOREIGN_H
 #include "core/sync.h"
 #include "cuda_world.h"
+#include <pthread.h>
 
 #define CU_STREAM_NULL       ((CUstream) 0)
 #define CU_STREAM_LEGACY     ((CUstream) 1)
@@ -63,10 +64,23 @@ typedef struct gate {
 } gate;
 void foreign_close(gate *g, CUstream stream);
 void foreign_open(gate *g);
+/** Who opens a gate as soon as the CPU waits for the device, which the calls of the driver tell:
+ * whoever has to wait comes back, and nothing is over before. */
+typedef struct foreign_opener {
+    gate *gate;
+    const cuda_world *w;
+    uint64_t waits; /* of the CPU, before */
+    pthread_t thread;
+} foreign_opener;
+void foreign_open_at_wait(foreign_opener *o, gate *g, const cuda_world *w);
+/** The gate is opened in any case. */
+void foreign_opener_end(foreign_opener *o);
 /** All that was queued so far and could run has run: streams behind a closed gate have not moved.
  */
 void foreign_settle(void);
 
 /** Kernels and graphs launched so far. */
 uint64_t foreign_launches(const cuda_world *w);
+/** Calls so far in which the CPU waits for the device. */
+uint64_t foreign_waits(const cuda_world *w);
 #endif

@@ -79,20 +79,39 @@ static const row sync_rows[] = {
 };
 enum { SYNC_ROWS = sizeof sync_rows / sizeof *sync_rows };
 
-/* What was scheduled is launched, and the calls are those of the table. */
+/* With a gate closed they could not be loaded. */
+static void load_kernels(void) {
+    jit_var x = cuda_world_ramp(SIZE), one = jit_f32(JIT_CUDA, 1);
+    jit_var sums[] = {jit_add(x, one), jit_add(x, x), jit_mul(x, x)};
+    for (size_t i = 0; i < sizeof sums / sizeof *sums; ++i) {
+        ASSERT_OK(jit_var_eval(sums[i]));
+        jit_unref(sums[i]);
+    }
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(x);
+    jit_unref(one);
+}
+
+/* What was scheduled is launched, and the calls are those of the table: the gate of the legacy
+ * stream, for which ours waits, keeps the work from being over, and makes no calls of ours. */
 Test(cuda_stream, others_wait_for_us_by_the_calls_that_the_token_needs) {
     CUstream handle = foreign_stream(CU_STREAM_NON_BLOCKING);
+    load_kernels();
     jit_var x = cuda_world_ramp(SIZE);
-    w.kernel_time_us(2000);
     for (int i = 0; i < SYNC_ROWS; ++i) {
+        static gate g;
+        foreign_opener o;
         const row *r = &sync_rows[i];
         jit_var one = jit_f32(JIT_CUDA, (float) i), y = jit_add(x, one);
         uintptr_t token = token_of(r, handle);
         ASSERT_OK(jit_sync_thread());
         ASSERT_OK(jit_schedule(y));
         uint64_t launches = foreign_launches(&w);
+        foreign_close(&g, CU_STREAM_LEGACY);
         counts before = count();
+        foreign_open_at_wait(&o, &g, &w);
         ASSERT_OK(jit_cuda_sync_stream(token));
+        foreign_opener_end(&o);
         expect_calls(&before, &r->calls, r->name);
         cr_assert_eq(foreign_launches(&w), launches + 1, "%s", r->name);
         cuda_world_expect(y, SIZE, 1, (float) i);
@@ -194,19 +213,6 @@ static CUdeviceptr address_of(jit_var v) {
     return (CUdeviceptr) (uintptr_t) address;
 }
 
-/* With a gate closed they could not be loaded. */
-static void load_kernels(void) {
-    jit_var x = cuda_world_ramp(SIZE), one = jit_f32(JIT_CUDA, 1);
-    jit_var sums[] = {jit_add(x, one), jit_add(x, x)};
-    for (int i = 0; i < 2; ++i) {
-        ASSERT_OK(jit_var_eval(sums[i]));
-        jit_unref(sums[i]);
-    }
-    ASSERT_OK(jit_sync_thread());
-    jit_unref(x);
-    jit_unref(one);
-}
-
 /* Does what `other` copies of y = x + 1 come after our kernel, which is held up? */
 static bool is_ordered(uintptr_t token, CUstream other, const char *name) {
     gate g;
@@ -253,13 +259,20 @@ Test(cuda_stream, who_reads_after_which_token) {
 
 /* Token 0 is the one that waits, and then for all of the thread. */
 Test(cuda_stream, after_token_0_nothing_runs_any_more) {
+    static gate g;
+    foreign_opener o;
+    load_kernels();
     jit_var x = cuda_world_ramp(SIZE), y = jit_mul(x, x);
-    w.kernel_time_us(20000);
-    ASSERT_OK(jit_var_eval(y));
     CUstream s = jit_cuda_stream();
+    ASSERT_OK(jit_sync_thread());
+    foreign_close(&g, s);
+    ASSERT_OK(jit_var_eval(y));
     cr_assert_eq(f.StreamQuery(s), CUDA_ERROR_NOT_READY);
+    foreign_open_at_wait(&o, &g, &w);
     ASSERT_OK(jit_cuda_sync_stream(0));
-    cr_assert_eq(f.StreamQuery(s), CUDA_SUCCESS);
+    CUresult after = f.StreamQuery(s);
+    foreign_opener_end(&o);
+    cr_assert_eq(after, CUDA_SUCCESS);
     jit_unref(x);
     jit_unref(y);
 }
