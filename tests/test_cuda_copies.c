@@ -1,6 +1,7 @@
 /* test_cuda_copies.c: copies between host and device through pinned memory: all sizes, by one
  * thread and by several, with plenty of pinned memory, little and none; who waits, and for what. */
 #include "cuda/device.h"
+#include "cuda_foreign.h"
 #include "cuda_slots.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -46,18 +47,26 @@ static void round_trip(jitc_stream *s, size_t n, unsigned seed) {
     release(x);
     free(data), free(got);
 }
-static uint64_t waits(void) {
-    return calls("cuEventSynchronize") + calls("cuStreamSynchronize") + calls("cuCtxSynchronize");
-}
-/* A kernel that takes long, before what is queued next. */
-static jitc_kernel *be_busy(jitc_stream *s, void **x, unsigned us) {
+
+static gate g;
+
+/* A kernel that does not run before the gate is opened, and so is not over before; it comes before
+ * what is queued next. */
+static jitc_kernel *be_busy(jitc_stream *s, void **x) {
+    void *native, *context;
     jitc_kernel *k = make_kernel(0);
     *x = make_ramp(s);
-    be_slow(us);
+    launch(s, k, *x, *x, 1, 0); /* with the gate closed it could not be loaded */
+    expect(s, *x, 1, 0);
+    b->stream_native(s, &native, &context);
+    foreign_enter(0);
+    foreign_close(&g, native);
+    foreign_leave(0);
     launch(s, k, *x, *x, 1, 1);
     return k;
 }
 static void end_busy(jitc_stream *s, jitc_kernel *k, void *x) {
+    foreign_open(&g);
     expect(s, x, 1, 1);
     b->kernel_destroy(b, k);
     release(x);
@@ -111,10 +120,10 @@ Test(cuda_copies, an_upload_does_not_wait_for_a_kernel_before_it) {
         void *x, *y = alloc(16 * MIB);
         uint8_t *data = make(16 * MIB, 9), *got = calloc(1, 16 * MIB);
         options()->copy_threads = threads;
-        jitc_kernel *k = be_busy(stream[0], &x, 300000);
-        uint64_t before = waits();
+        jitc_kernel *k = be_busy(stream[0], &x);
+        uint64_t before = foreign_waits(&w);
         upload(stream[0], y, data, 16 * MIB);
-        cr_assert_eq(waits(), before, "by %d threads", threads);
+        cr_assert_eq(foreign_waits(&w), before, "by %d threads", threads);
         cr_assert_geq(jitc_load_relaxed(&b->pinned), 16u * MIB);
         end_busy(stream[0], k, x);
         ASSERT_OK(b->download(stream[0], got, y, 16 * MIB));
@@ -130,10 +139,13 @@ Test(cuda_copies, at_the_limit_an_upload_waits_for_the_oldest_piece) {
     void *x, *y = alloc(4 * MIB);
     uint8_t *data = make(4 * MIB, 5), *got = calloc(1, 4 * MIB);
     options()->pinned_limit = 2 * MIB;
-    jitc_kernel *k = be_busy(stream[0], &x, 20000);
-    uint64_t before = waits();
+    foreign_opener o;
+    jitc_kernel *k = be_busy(stream[0], &x);
+    uint64_t before = foreign_waits(&w);
+    foreign_open_at_wait(&o, &g, &w);
     upload(stream[0], y, data, 4 * MIB);
-    cr_assert_gt(waits(), before);
+    foreign_opener_end(&o);
+    cr_assert_gt(foreign_waits(&w), before);
     cr_assert_eq(jitc_load_relaxed(&b->pinned), 2u * MIB);
     end_busy(stream[0], k, x);
     ASSERT_OK(b->download(stream[0], got, y, 4 * MIB));
@@ -147,12 +159,11 @@ Test(cuda_copies, what_another_stream_is_done_with_is_used_again) {
         cr_skip_test("this wants the simulated driver");
     void *x, *y = alloc(4 * MIB);
     uint8_t *data = make(4 * MIB, 1);
-    jitc_kernel *k = be_busy(stream[0], &x, 100000); /* so that none is used twice */
+    jitc_kernel *k = be_busy(stream[0], &x); /* so that none is used twice */
     upload(stream[0], y, data, 4 * MIB);
     end_busy(stream[0], k, x);
     release(y);
     free(data);
-    be_slow(0);
     uint64_t pinned = jitc_load_relaxed(&b->pinned), before = calls("cuMemHostAlloc");
     for (unsigned i = 0; i < 12; ++i)
         round_trip(stream[i % STREAMS], 300000, i);
@@ -202,11 +213,11 @@ Test(cuda_copies, a_copy_that_fails_half_way_gives_everything_back) {
             free(data);
             data = make(n, 1);
         }
-    jitc_kernel *k = be_busy(stream[0], &y, 200000); /* all but that of the kernel's upload */
-    uint64_t before = waits();
+    jitc_kernel *k = be_busy(stream[0], &y); /* all pieces but that of the kernel's upload */
+    uint64_t before = foreign_waits(&w);
     options()->copy_threads = 1;
     upload(stream[0], x, data, 7 * MIB);
-    cr_assert_eq(waits(), before, "pieces of pinned memory are lost");
+    cr_assert_eq(foreign_waits(&w), before, "pieces of pinned memory are lost");
     end_busy(stream[0], k, y);
     round_trip(stream[0], n, 7);
     release(x);

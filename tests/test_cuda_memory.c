@@ -1,6 +1,7 @@
 /* test_cuda_memory.c: device memory from the driver's pools and without them: what is given back
  * when, and that nobody waits for it. */
-#include "cuda_world.h"
+#include "cuda_foreign.h"
+#include <jit/cuda.h>
 
 enum { N = 1 << 16, BYTES = 4 * N };
 
@@ -78,7 +79,10 @@ Test(cuda_memory, where_no_pool_can_be_made_there_is_cuMemAlloc) {
     }
 }
 
-/* One block is used by a kernel that takes long; the other one is idle. */
+static gate g;
+
+/* One block is used by a kernel that does not end before the gate is opened; the other one is idle.
+ */
 static void fill_up(jit_var *busy) {
     jit_unref(evaluated(4 * N, 1));
     ASSERT_OK(jit_sync_thread());
@@ -87,9 +91,10 @@ static void fill_up(jit_var *busy) {
     ASSERT_OK(jit_trim());
     jit_unref(evaluated(4 * N, 1));
     ASSERT_OK(jit_sync_thread());
-    w.kernel_time_us(200000);
+    foreign_enter(0);
+    foreign_close(&g, jit_cuda_stream());
+    foreign_leave(0);
     *busy = evaluated(2 * N, 1);
-    w.kernel_time_us(0);
 }
 
 Test(cuda_memory, trimming_waits_for_nothing) {
@@ -103,6 +108,7 @@ Test(cuda_memory, trimming_waits_for_nothing) {
     cr_assert_eq(cached(), 2 * BYTES, "the other one stays");
     cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
     cr_assert_eq(w.calls("cuMemFree_v2"), 0);
+    foreign_open(&g);
 }
 
 Test(cuda_memory, when_memory_runs_out_idle_blocks_make_room_without_a_wait) {
@@ -115,6 +121,7 @@ Test(cuda_memory, when_memory_runs_out_idle_blocks_make_room_without_a_wait) {
     cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
     cr_assert_eq(w.calls("cuMemFree_v2"), 0);
     cr_assert_eq(cached(), 0);
+    foreign_open(&g);
     cuda_world_expect(v, 3 * N, 1, 5);
     cuda_world_expect(busy, 2 * N, 1, 1);
     jit_unref(v), jit_unref(busy);
@@ -130,6 +137,7 @@ Test(cuda_memory, an_allocation_while_the_device_is_busy_waits_for_nothing) {
         more[i] = evaluated(2 * N, (float) i);
     cr_assert_eq(waits(), before);
     cr_assert_eq(w.calls("cuMemAllocFromPoolAsync"), taken + 8);
+    foreign_open(&g);
     for (int i = 0; i < 8; ++i) {
         cuda_world_expect(more[i], 2 * N, 1, (float) i);
         jit_unref(more[i]);
