@@ -12,11 +12,20 @@ static cuda_world w;
 static foreign f;
 static gate g;
 
+/* With a gate closed that of x + x could not be loaded. */
+static void load_kernel(void) {
+    jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
+    ASSERT_OK(jit_var_eval(y));
+    ASSERT_OK(jit_sync_thread());
+    jit_unref(x), jit_unref(y);
+}
+
 static void start(void) {
     w = cuda_world_simulated();
     f = foreign_find();
     support_init();
     foreign_enter(0);
+    load_kernel();
 }
 static void end(void) {
     foreign_leave(0);

@@ -127,7 +127,9 @@ Test(cuda_fault, the_kernel_is_named_once_and_in_short_later) {
     char name[32];
     find_name(0, name);
     jit_var x = make_trap(), y = make_kernel_of(x, 0);
+    hold_up();
     ASSERT_OK(jit_var_eval(y));
+    foreign_open(&g);
     expect_failure(name);
     expect_text("", true);
 }

@@ -69,12 +69,14 @@ static bool is_done(const distant *d) {
     return result == CUDA_SUCCESS;
 }
 
-/* With a gate closed that of x + x could not be loaded. */
-static void load_kernel(void) {
-    jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
+/* With a gate closed those of x + x and x + 1 could not be loaded. */
+static void load_kernels(void) {
+    jit_var x = cuda_world_ramp(SIZE), one = jit_f32(JIT_CUDA, 1);
+    jit_var y = jit_add(x, x), z = jit_add(x, one);
     ASSERT_OK(jit_var_eval(y));
+    ASSERT_OK(jit_var_eval(z));
     ASSERT_OK(jit_sync_thread());
-    jit_unref(x), jit_unref(y);
+    jit_unref(x), jit_unref(one), jit_unref(y), jit_unref(z);
 }
 
 static void nothing(void *context) {
@@ -116,7 +118,7 @@ static void expect_order(int ours, int theirs, bool primary) {
     snprintf(what, sizeof what, "our device %d, their %d, %s context", ours, theirs,
              primary ? "primary" : "another");
     ASSERT_OK(jit_set_device(JIT_CUDA, ours));
-    load_kernel();
+    load_kernels();
     distant d = make_distant(theirs, primary);
     expect_that_it_waits_for_us(&d, what);
     expect_that_we_wait_for_it(&d, what);
@@ -145,7 +147,11 @@ Test(cuda_foreign, no_event_is_left_in_another_context) {
 
 /* What is no stream, as far as the driver can tell. */
 Test(cuda_foreign, a_handle_that_names_no_stream) {
+    load_kernels();
     jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
+    foreign_enter(0);
+    foreign_close(&g, CU_STREAM_LEGACY); /* else there may be nothing left to wait for */
+    foreign_leave(0);
     ASSERT_OK(jit_var_eval(y));
     distant d = make_distant(0, true);
     end_distant(&d, 0, true);
@@ -155,6 +161,7 @@ Test(cuda_foreign, a_handle_that_names_no_stream) {
     cr_assert_eq(jit_cuda_wait_stream((uintptr_t) d.stream), JIT_INVALID_ARGUMENT);
     cr_assert(strstr(jit_error(), "is no CUstream"), "%s", jit_error());
     jit_error_clear();
+    foreign_open(&g);
     cuda_world_expect(y, SIZE, 2, 0);
     jit_unref(x), jit_unref(y);
     jit_shutdown();
@@ -211,14 +218,19 @@ static jit_status call(int i) {
         default: return jit_trim();
     }
 }
-enum { CALLS = 17 };
+enum { CALLS = 17, WAITS = 4 /* the first that waits for the device */ };
 
 /* Let the n-th call of a function fail. False if fewer were made. */
 static bool fail_one(const char *name, int n) {
     uint64_t calls = w.calls(name);
     jit_var x = cuda_world_ramp(SIZE), one = jit_f32(JIT_CUDA, 1);
+    push(near.context);
+    foreign_close(&g, CU_STREAM_LEGACY);
+    pop();
     w.fail(name, n, CUDA_ERROR_UNKNOWN);
     for (int i = 0; i < CALLS; ++i) {
+        if (i == WAITS) /* until then there is work for others to wait for */
+            foreign_open(&g);
         jit_var y = jit_add(x, one);
         jit_schedule(y);
         jit_eval();
@@ -261,6 +273,7 @@ Test(cuda_foreign, whatever_fails_the_thread_gets_its_context_and_mode_back, .ti
     ASSERT_OK(jit_event_create(JIT_CUDA, true, &event));
     ASSERT_OK(jit_event_create(JIT_CUDA, true, &later));
     ASSERT_OK(jit_cuda_event_wrap(native, &wrapped));
+    load_kernels();
     push(current.context); /* another library's, of another device */
     int mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     CU_OK(f.ExchangeCaptureMode(&mode));
@@ -364,7 +377,7 @@ Test(cuda_foreign_old, a_driver_without_the_ptsz_function_gets_the_handle_2) {
     support_init();
     remove(path);
     f = foreign_find();
-    load_kernel();
+    load_kernels();
     jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);
     foreign_enter(0);
     foreign_close(&g, jit_cuda_stream());
