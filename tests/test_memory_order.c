@@ -1,14 +1,14 @@
 /* test_memory_order.c: memory that was used before, on each backend: by the same thread at once, by
  * another one behind the work that used it, without a wait of the CPU; its alignment. */
-#include "support.h"
+#include "gate.h"
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { N = 1 << 16, SLOW_US = 100000 };
+enum { N = 1 << 16 };
 
 static void start(void) {
+    ASSERT_OK(jit_set_option("num_threads", "4")); /* a gate occupies one */
     support_init();
     ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
 }
@@ -38,24 +38,19 @@ static size_t cached(void) {
 
 /* ---- A device that is busy ---- */
 
-static atomic_bool open_gate;
+static gate g;
 
-static void wait_for_gate(void *context) {
-    (void) context;
-    while (!atomic_load(&open_gate))
-        sched_yield();
+/* For gate_close(). */
+static void use_kernels(void) {
+    jit_var v = evaluated(N, 7), sum = jit_add(v, v);
+    ASSERT_OK(jit_var_eval(sum));
+    jit_unref(v), jit_unref(sum);
 }
 
-/* The calling thread's work of the CPU backend waits until the gate is opened; kernels of the
- * simulated driver take long. */
+/* The calling thread's work waits until the gate is opened. */
 static void be_busy(void) {
-    void (*set)(unsigned) = NULL;
-    void *found = support_driver("simcuda_kernel_time_us");
-    memcpy(&set, &found, sizeof set);
-    if (set)
-        set(SLOW_US);
-    if (support_backend() == JIT_LLVM)
-        ASSERT_OK(jit_call(JIT_LLVM, wait_for_gate, NULL));
+    gate_close(&g, use_kernels);
+    gate_block_own_stream(&g);
 }
 /* How often the CPU has waited for the device, where that can be told. */
 static uint64_t waits(void) {
@@ -66,9 +61,8 @@ static uint64_t waits(void) {
 }
 
 Test(memory_order, the_same_thread_gets_a_block_at_once) {
-    jit_unref(evaluated(N, 7)); /* compiles */
-    ASSERT_OK(jit_sync_thread());
     be_busy();
+    jit_unref(evaluated(N, 7)); /* there is a block, whose use is not over */
     uint64_t before = waits();
     size_t kept = cached();
     for (uint32_t i = 0; i < 3; ++i) {
@@ -77,7 +71,7 @@ Test(memory_order, the_same_thread_gets_a_block_at_once) {
     }
     jit_var v = evaluated(N, 9);
     cr_assert_eq(waits(), before);
-    atomic_store(&open_gate, true);
+    gate_finish(&g);
     expect(v, N, 9);
     jit_unref(v);
 }
@@ -99,11 +93,9 @@ static void *evaluate_elsewhere(void *context) {
 }
 
 /* The first thread's work on the block is not over: had the second one waited for it on the CPU, it
- * would never come back (CPU), or there were a call that waits (CUDA). */
+ * would never come back. */
 Test(memory_order, another_thread_gets_it_behind_the_work_of_the_first, .timeout = 60) {
     pthread_t thread;
-    jit_unref(evaluated(N, 7)); /* compiles */
-    ASSERT_OK(jit_sync_thread());
     be_busy();
     jit_var reader = evaluated(N, 1), sum = jit_add(reader, reader);
     ASSERT_OK(jit_var_eval(sum)); /* reads the block, late */
@@ -112,7 +104,7 @@ Test(memory_order, another_thread_gets_it_behind_the_work_of_the_first, .timeout
     cr_assert_eq(pthread_create(&thread, NULL, evaluate_elsewhere, &o), 0);
     pthread_join(thread, NULL);
     cr_assert_eq(o.waits, 0);
-    atomic_store(&open_gate, true);
+    gate_finish(&g);
     expect(o.result, N, 1000);
     uint32_t got[N];
     ASSERT_OK(jit_read(sum, got));
