@@ -102,11 +102,12 @@ Test(cuda_memory, trimming_waits_for_nothing) {
     init("1");
     fill_up(&busy);
     jit_unref(busy); /* cached, and in use */
-    uint64_t frees = w.calls("cuMemFreeAsync"), before = waits();
+    uint64_t frees = w.calls("cuMemFreeAsync"), synchronised = w.calls("cuEventSynchronize");
     ASSERT_OK(jit_trim());
     cr_assert_eq(w.calls("cuMemFreeAsync"), frees + 1, "the idle one");
     cr_assert_eq(cached(), 2 * BYTES, "the other one stays");
-    cr_assert_eq(waits(), before);
+    cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
+    cr_assert_eq(w.calls("cuMemFree_v2"), 0);
     foreign_open(&g);
 }
 
@@ -115,9 +116,10 @@ Test(cuda_memory, when_memory_runs_out_idle_blocks_make_room_without_a_wait) {
     init("1");
     fill_up(&busy);
     w.memory(7 * BYTES); /* 6 are taken */
-    uint64_t before = waits();
+    uint64_t synchronised = w.calls("cuEventSynchronize");
     jit_var v = evaluated(3 * N, 5);
-    cr_assert_eq(waits(), before);
+    cr_assert_eq(w.calls("cuEventSynchronize"), synchronised);
+    cr_assert_eq(w.calls("cuMemFree_v2"), 0);
     cr_assert_eq(cached(), 0);
     foreign_open(&g);
     cuda_world_expect(v, 3 * N, 1, 5);
