@@ -92,9 +92,9 @@ static void choose_steps(bool simulated) {
     for (int i = 0; i < 8 && !simulated; ++i) {
         time_of_producer(); /* compiles */
         double us = time_of_producer();
-        if (us > PRODUCER_US)
+        if (us > (double) PRODUCER_US)
             break;
-        steps = (uint32_t) (steps * 1.2 * PRODUCER_US / us);
+        steps = (uint32_t) (steps * 1.2 * (double) PRODUCER_US / us);
     }
 }
 

@@ -35,9 +35,9 @@ static void check_asked(const scene *s, int events) {
     if (events < 0)
         return;
     cr_assert_eq(s->asked.cpu_waits, 0, "%s: the CPU waits", scene_name(s));
-    cr_assert_eq(s->asked.records, events, "%s: %llu events are recorded", scene_name(s),
+    cr_assert_eq(s->asked.records, (uint64_t) events, "%s: %llu events are recorded", scene_name(s),
                  (unsigned long long) s->asked.records);
-    cr_assert_eq(s->asked.waits, events, "%s: %llu waits are queued", scene_name(s),
+    cr_assert_eq(s->asked.waits, (uint64_t) events, "%s: %llu waits are queued", scene_name(s),
                  (unsigned long long) s->asked.waits);
 }
 
