@@ -23,14 +23,6 @@ enum {
     HALF = JITC_CUDA_AHEAD / 2
 };
 
-static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
-    return &s->device->backend->cuda;
-}
-
-static CUdeviceptr address(const void *pointer) {
-    return (uintptr_t) pointer;
-}
-
 static size_t piece_of(size_t bytes) {
     return bytes < JITC_CUDA_CHUNK ? bytes : JITC_CUDA_CHUNK;
 }
@@ -45,15 +37,15 @@ static uint64_t note_submitted(jitc_cuda_stream *s, bool mark) {
 }
 
 static jit_status to_device(jitc_cuda_stream *s, void *to, const void *from, size_t bytes) {
-    return jitc_cuda_device_check(s->device,
-                                  cuda_of(s)->MemcpyHtoDAsync(address(to), from, bytes, s->stream),
-                                  JITC_CU_MemcpyHtoDAsync);
+    return jitc_cuda_device_check(
+        s->device, jitc_cuda_of(s)->MemcpyHtoDAsync(jitc_cuda_address(to), from, bytes, s->stream),
+        JITC_CU_MemcpyHtoDAsync);
 }
 
 static jit_status to_host(jitc_cuda_stream *s, void *to, const void *from, size_t bytes) {
-    return jitc_cuda_device_check(s->device,
-                                  cuda_of(s)->MemcpyDtoHAsync(to, address(from), bytes, s->stream),
-                                  JITC_CU_MemcpyDtoHAsync);
+    return jitc_cuda_device_check(
+        s->device, jitc_cuda_of(s)->MemcpyDtoHAsync(to, jitc_cuda_address(from), bytes, s->stream),
+        JITC_CU_MemcpyDtoHAsync);
 }
 
 /* ---- By one thread ---- */
@@ -314,9 +306,11 @@ jit_status jitc_cuda_upload(jitc_cuda_stream *s, void *to, const void *from, siz
 jit_status jitc_cuda_copy(jitc_cuda_stream *s, void *to, const void *from, size_t bytes,
                           uint64_t *number) {
     TRY(jitc_cuda_flush(s));
-    TRY(jitc_cuda_device_check(
-        s->device, cuda_of(s)->MemcpyDtoDAsync(address(to), address(from), bytes, s->stream),
-        JITC_CU_MemcpyDtoDAsync));
+    TRY(jitc_cuda_device_check(s->device,
+                               jitc_cuda_of(s)->MemcpyDtoDAsync(jitc_cuda_address(to),
+                                                                jitc_cuda_address(from), bytes,
+                                                                s->stream),
+                               JITC_CU_MemcpyDtoDAsync));
     *number = note_submitted(s, false);
     return JIT_OK;
 }

@@ -9,10 +9,6 @@
  * ends the capture. So it is asked first. */
 #include "cuda/event.h"
 
-static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
-    return &s->device->backend->cuda;
-}
-
 /* The handles 1 and 2 stand for the default streams of the current context. */
 static CUstream handle_of(intptr_t other) {
     return (CUstream) (uintptr_t) other;
@@ -28,12 +24,12 @@ static jit_status check(jitc_cuda_stream *s, intptr_t other, CUresult result,
     char text[256];
     if (result >= CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED &&
         result <= CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD) {
-        jitc_cuda_describe(cuda_of(s), result, f, text, sizeof text);
+        jitc_cuda_describe(jitc_cuda_of(s), result, f, text, sizeof text);
         return jitc_fail(JIT_UNSUPPORTED, "cuda: the stream %#llx takes part in a capture: %s",
                          (unsigned long long) other, text);
     }
     if (result == CUDA_ERROR_INVALID_HANDLE) {
-        jitc_cuda_describe(cuda_of(s), result, f, text, sizeof text);
+        jitc_cuda_describe(jitc_cuda_of(s), result, f, text, sizeof text);
         return jitc_fail(JIT_INVALID_ARGUMENT, "cuda: %#llx is no CUstream: %s",
                          (unsigned long long) other, text);
     }
@@ -48,7 +44,7 @@ static jit_status check_token(intptr_t other, intptr_t least) {
 
 static jit_status is_capturing(jitc_cuda_stream *s, intptr_t other, bool *out) {
     int state = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUresult result = cuda_of(s)->StreamIsCapturing(handle_of(other), &state);
+    CUresult result = jitc_cuda_of(s)->StreamIsCapturing(handle_of(other), &state);
     *out = state != CU_STREAM_CAPTURE_STATUS_NONE;
     return check(s, other, result, JITC_CU_StreamIsCapturing);
 }
@@ -56,7 +52,7 @@ static jit_status is_capturing(jitc_cuda_stream *s, intptr_t other, bool *out) {
 /* ---- Others wait for us ---- */
 
 static jit_status make_wait(jitc_cuda_stream *s, intptr_t other) {
-    const jitc_cuda *c = cuda_of(s);
+    const jitc_cuda *c = jitc_cuda_of(s);
     if (other == JITC_STREAM_PER_THREAD && c->StreamWaitEvent_ptsz)
         return check(s, other, c->StreamWaitEvent_ptsz(NULL, s->sync_stream_event, 0),
                      JITC_CU_StreamWaitEvent_ptsz);
@@ -77,7 +73,8 @@ static jit_status release_inside(jitc_cuda_stream *s, intptr_t other) {
                                          "the capture, or wait with jit_sync_thread() before it");
     /* ORDER: our work before what is queued on `other` from now on, by this event: recorded behind
      * all of s, which the caller holds; without it the other stream reads what is not written. */
-    TRY(jitc_cuda_device_check(s->device, cuda_of(s)->EventRecord(s->sync_stream_event, s->stream),
+    TRY(jitc_cuda_device_check(s->device,
+                               jitc_cuda_of(s)->EventRecord(s->sync_stream_event, s->stream),
                                JITC_CU_EventRecord));
     return make_wait(s, other);
 }
@@ -108,7 +105,7 @@ jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {
 
 /* The event is of the other stream's context; ours would not do. */
 static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CUcontext context) {
-    const jitc_cuda *c = cuda_of(s);
+    const jitc_cuda *c = jitc_cuda_of(s);
     CUevent event = NULL;
     TRY(check(s, other, c->CtxPushCurrent(context), JITC_CU_CtxPushCurrent));
     jit_status status =
@@ -124,7 +121,7 @@ static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CU
 }
 
 static jit_status wait_for(jitc_cuda_stream *s, intptr_t other) {
-    const jitc_cuda *c = cuda_of(s);
+    const jitc_cuda *c = jitc_cuda_of(s);
     CUcontext context = s->device->context;
     if (other > JITC_STREAM_PER_THREAD)
         TRY(check(s, other, c->StreamGetCtx(handle_of(other), &context), JITC_CU_StreamGetCtx));

@@ -7,10 +7,6 @@
 
 enum { TABLE = 1 << 16 /* bytes of the smallest table of arguments */ };
 
-static CUdeviceptr address(const void *pointer) {
-    return (uintptr_t) pointer;
-}
-
 /* ---- The pool ---- */
 
 static CUresult create_pool(const jitc_cuda *c, CUdevice device, CUmemoryPool *out) {
@@ -220,9 +216,9 @@ static void free_to_pool(jitc_cuda_device *d, CUdeviceptr pointer) {
 
 void jitc_cuda_free(jitc_cuda_device *d, void *pointer) {
     if (has_pool(d))
-        free_to_pool(d, address(pointer));
+        free_to_pool(d, jitc_cuda_address(pointer));
     else
-        d->backend->cuda.MemFree(address(pointer));
+        d->backend->cuda.MemFree(jitc_cuda_address(pointer));
 }
 
 void jitc_cuda_trim(jitc_cuda_device *d) {

@@ -4,10 +4,6 @@
 #include "core/mem.h"
 #include <stdlib.h>
 
-static const jitc_cuda *cuda_of(const jitc_cuda_stream *s) {
-    return &s->device->backend->cuda;
-}
-
 /* ---- Marks ---- */
 
 /* What went wrong where. */
@@ -24,8 +20,8 @@ static outcome take_mark_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUI
         return o;
     }
     m = calloc(1, sizeof *m);
-    o.result =
-        m ? cuda_of(s)->EventCreate(&m->event, CU_EVENT_DISABLE_TIMING) : CUDA_ERROR_OUT_OF_MEMORY;
+    o.result = m ? jitc_cuda_of(s)->EventCreate(&m->event, CU_EVENT_DISABLE_TIMING)
+                 : CUDA_ERROR_OUT_OF_MEMORY;
     if (o.result != CUDA_SUCCESS) {
         free(m);
         return o;
@@ -61,7 +57,7 @@ static outcome record_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES
         return o;
     m->users = 1;
     m->number = s->submitted;
-    o = (outcome) {cuda_of(s)->EventRecord(m->event, s->stream), JITC_CU_EventRecord};
+    o = (outcome) {jitc_cuda_of(s)->EventRecord(m->event, s->stream), JITC_CU_EventRecord};
     if (o.result != CUDA_SUCCESS) {
         drop_mark_locked(s, m);
         return o;
@@ -104,7 +100,7 @@ uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
 /* ---- Creating and destroying ---- */
 
 static jit_status create_handles(jitc_cuda_stream *s) {
-    const jitc_cuda *c = cuda_of(s);
+    const jitc_cuda *c = jitc_cuda_of(s);
     TRY(jitc_cuda_device_check(s->device, c->StreamCreate(&s->stream, CU_STREAM_DEFAULT),
                                JITC_CU_StreamCreate));
     jit_status status = jitc_cuda_device_check(
@@ -153,7 +149,7 @@ static void free_marks(jitc_cuda_stream *s, bool there) UNCHECKED_LOCKING {
     for (jitc_cuda_mark *m = s->free_marks, *next; m; m = next) {
         next = m->next;
         if (there)
-            cuda_of(s)->EventDestroy(m->event);
+            jitc_cuda_of(s)->EventDestroy(m->event);
         free(m);
     }
 }
@@ -161,9 +157,9 @@ static void free_marks(jitc_cuda_stream *s, bool there) UNCHECKED_LOCKING {
 /* It cannot be destroyed without harm to a capture that is not over: then it stays. */
 static void destroy_probe(jitc_cuda_stream *s) {
     int state = CU_STREAM_CAPTURE_STATUS_NONE;
-    if (s->probe && cuda_of(s)->StreamIsCapturing(s->probe, &state) == CUDA_SUCCESS &&
+    if (s->probe && jitc_cuda_of(s)->StreamIsCapturing(s->probe, &state) == CUDA_SUCCESS &&
         state == CU_STREAM_CAPTURE_STATUS_NONE)
-        cuda_of(s)->StreamDestroy(s->probe);
+        jitc_cuda_of(s)->StreamDestroy(s->probe);
 }
 
 void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
@@ -173,12 +169,12 @@ void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     jitc_cuda_staging_forget(s);
     bool there = jitc_cuda_enter_failed(s->device, &scope);
     free_marks(s, there);
-    jitc_cuda_batch_finish(there ? cuda_of(s) : NULL, &s->batch);
+    jitc_cuda_batch_finish(there ? jitc_cuda_of(s) : NULL, &s->batch);
     if (there) {
         jitc_cuda_tables_finish(s);
-        cuda_of(s)->EventDestroy(s->sync_stream_event);
+        jitc_cuda_of(s)->EventDestroy(s->sync_stream_event);
         destroy_probe(s);
-        cuda_of(s)->StreamDestroy(s->stream);
+        jitc_cuda_of(s)->StreamDestroy(s->stream);
     }
     jitc_cuda_leave(s->device, &scope);
     jitc_mutex_finish(&s->mutex);
@@ -199,7 +195,7 @@ static bool query_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->mutex) {
     jitc_cuda_mark *m;
     outcome o = find_locked(s, n, &m);
     if (o.result == CUDA_SUCCESS)
-        o = (outcome) {cuda_of(s)->EventQuery(m->event), JITC_CU_EventQuery};
+        o = (outcome) {jitc_cuda_of(s)->EventQuery(m->event), JITC_CU_EventQuery};
     if (o.result == CUDA_SUCCESS)
         note_finished_locked(s, m->number);
     else if (jitc_cuda_is_final(o.result))
@@ -235,7 +231,7 @@ static jitc_cuda_mark *hold_mark(jitc_cuda_stream *s, uint64_t n) {
 }
 
 static outcome wait_for_mark(jitc_cuda_stream *s, jitc_cuda_mark *m) {
-    outcome o = {cuda_of(s)->EventSynchronize(m->event), JITC_CU_EventSynchronize};
+    outcome o = {jitc_cuda_of(s)->EventSynchronize(m->event), JITC_CU_EventSynchronize};
     jitc_mutex_lock(&s->mutex);
     if (o.result == CUDA_SUCCESS)
         note_finished_locked(s, m->number);
@@ -248,7 +244,7 @@ static outcome wait_for_all(jitc_cuda_stream *s) {
     jitc_mutex_lock(&s->mutex);
     uint64_t submitted = s->submitted;
     jitc_mutex_unlock(&s->mutex);
-    outcome o = {cuda_of(s)->StreamSynchronize(s->stream), JITC_CU_StreamSynchronize};
+    outcome o = {jitc_cuda_of(s)->StreamSynchronize(s->stream), JITC_CU_StreamSynchronize};
     jitc_mutex_lock(&s->mutex);
     if (o.result == CUDA_SUCCESS)
         note_finished_locked(s, submitted);
@@ -305,7 +301,8 @@ static outcome wait_for_event_locked(jitc_cuda_stream *s, jitc_cuda_stream *othe
     /* ORDER: work queued on s from now on after number n of `other`, by its event. What s holds
      * back comes behind the event as well, which does no harm: `other` has handed over all that n
      * depends on, and so waits for nothing that s holds. */
-    return (outcome) {cuda_of(s)->StreamWaitEvent(s->stream, m->event, 0), JITC_CU_StreamWaitEvent};
+    return (outcome) {jitc_cuda_of(s)->StreamWaitEvent(s->stream, m->event, 0),
+                      JITC_CU_StreamWaitEvent};
 }
 
 jit_status jitc_cuda_stream_wait(jitc_cuda_stream *s, jitc_cuda_stream *other, uint64_t n) {

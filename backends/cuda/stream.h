@@ -109,6 +109,15 @@ static inline jitc_cuda_stream *jitc_cuda_stream_of(jitc_stream *s) {
     return (jitc_cuda_stream *) s; /* its first member */
 }
 
+/** The driver's functions. */
+static inline const jitc_cuda *jitc_cuda_of(const jitc_cuda_stream *s) {
+    return &s->device->backend->cuda;
+}
+
+static inline CUdeviceptr jitc_cuda_address(const void *pointer) {
+    return (uintptr_t) pointer;
+}
+
 /* stream.c */
 
 jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out);
