@@ -195,38 +195,31 @@ Test(cuda_fault, with_the_option_the_launch_tells) {
     ASSERT_OK(jit_set_option("cuda_sync_launch", "0"));
 }
 
-/* The driver tells of a failure when the next kernel is launched: it was an earlier one. */
-Test(cuda_fault, a_launch_that_hears_of_an_earlier_failure_is_not_blamed) {
+/** The launch of kernel 1 fails while kernel 0 is not known to be done; `blamed` is named. */
+static void fail_launch(CUresult result, const char *text, int blamed) {
     char name[2][32];
     find_name(0, name[0]), find_name(1, name[1]);
     jit_var x = cuda_world_ramp(SIZE);
     ASSERT_OK(jit_set_option("cuda_graphs", "0"));
     hold_up();
     ASSERT_OK(jit_var_eval(make_kernel_of(x, 0)));
-    w.fail("cuLaunchKernel", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+    w.fail("cuLaunchKernel", 1, result);
     cr_assert_eq(jit_var_eval(make_kernel_of(x, 1)), JIT_DEVICE_FAILED);
     foreign_open(&g);
-    expect_text("cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS", true);
-    expect_text(name[0], true);
-    expect_text(name[1], false);
+    expect_text(text, true);
+    expect_text(name[blamed], true);
+    expect_text(name[!blamed], false);
     ASSERT_OK(jit_set_option("cuda_graphs", "1"));
+}
+
+/* The driver tells of a failure when the next kernel is launched: it was an earlier one. */
+Test(cuda_fault, a_launch_that_hears_of_an_earlier_failure_is_not_blamed) {
+    fail_launch(CUDA_ERROR_ILLEGAL_ADDRESS, "cuLaunchKernel: CUDA_ERROR_ILLEGAL_ADDRESS", 0);
 }
 
 /* But what is wrong with the launch itself is. */
 Test(cuda_fault, a_launch_that_fails_is_blamed) {
-    char name[2][32];
-    find_name(0, name[0]), find_name(1, name[1]);
-    jit_var x = cuda_world_ramp(SIZE);
-    ASSERT_OK(jit_set_option("cuda_graphs", "0"));
-    hold_up();
-    ASSERT_OK(jit_var_eval(make_kernel_of(x, 0)));
-    w.fail("cuLaunchKernel", 1, CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-    cr_assert_eq(jit_var_eval(make_kernel_of(x, 1)), JIT_DEVICE_FAILED);
-    foreign_open(&g);
-    expect_text("at the launch of kernel ", true);
-    expect_text(name[0], false);
-    expect_text(name[1], true);
-    ASSERT_OK(jit_set_option("cuda_graphs", "1"));
+    fail_launch(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "at the launch of kernel ", 1);
 }
 
 /* Another thread's kernel fails: whoever hears of it first names it. */
