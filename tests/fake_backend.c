@@ -43,6 +43,9 @@ static void fake_free(jitc_backend *b, int device, void *pointer, size_t bytes) 
 static void fake_trim(jitc_backend *b, int device) {
     (void) b, (void) device;
 }
+static void fake_share(jitc_backend *b, int device) {
+    (void) b, (void) device;
+}
 static jit_status fake_stream_create(jitc_backend *b, int device, jitc_stream **out) {
     (void) b, (void) device, (void) out;
     return unused();
@@ -276,6 +279,7 @@ void fake_init(fake *f) {
                           .alloc = fake_alloc,
                           .free = fake_free,
                           .trim = fake_trim,
+                          .share = fake_share,
                           .stream_create = fake_stream_create,
                           .stream_destroy = fake_stream_destroy,
                           .launch = fake_launch,

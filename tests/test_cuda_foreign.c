@@ -134,6 +134,43 @@ Test(cuda_foreign, streams_of_other_contexts_and_devices) {
         }
 }
 
+/* A stream of a device that we do not use reads an array of ours, and writes it. */
+static void expect_access(int ours, int theirs, bool primary) {
+    float *copy;
+    void *address;
+    ASSERT_OK(jit_set_device(JIT_CUDA, ours));
+    jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x), z;
+    distant d = make_distant(theirs, primary);
+    ASSERT_OK(jit_data(y, &address));
+    ASSERT_OK(jit_cuda_sync_stream((uintptr_t) d.stream));
+    push(d.context);
+    CU_OK(f.MemHostAlloc((void **) &copy, SIZE * sizeof *copy, 0));
+    CU_OK(f.MemcpyDtoHAsync(copy, (uintptr_t) address, SIZE * sizeof *copy, d.stream));
+    CU_OK(f.StreamSynchronize(d.stream));
+    for (int i = 0; i < SIZE; ++i) {
+        cr_assert_eq(copy[i], 2 * (float) i);
+        copy[i] += 5;
+    }
+    CU_OK(f.MemcpyHtoDAsync((uintptr_t) address, copy, SIZE * sizeof *copy, d.stream));
+    pop();
+    ASSERT_OK(jit_cuda_wait_stream((uintptr_t) d.stream));
+    z = jit_add(y, y);
+    cuda_world_expect(z, SIZE, 4, 10);
+    push(d.context);
+    CU_OK(f.MemFreeHost(copy));
+    pop();
+    end_distant(&d, theirs, primary);
+    jit_unref(x), jit_unref(y), jit_unref(z);
+}
+
+/* And later, in contexts that are made anew, and when we use both. */
+Test(cuda_foreign, streams_of_another_device_read_and_write_our_memory) {
+    for (int i = 0; i < 6; ++i)
+        expect_access(0, 1, i < 3);
+    for (int i = 0; i < 6; ++i)
+        expect_access(i % 2, (i + 1) % 2, i < 3);
+}
+
 /* An event of the stream's own context is kept; of another context it is made and ended at once. */
 Test(cuda_foreign, no_event_is_left_in_another_context) {
     distant d = make_distant(0, false);

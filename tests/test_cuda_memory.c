@@ -145,13 +145,83 @@ Test(cuda_memory, an_allocation_while_the_device_is_busy_waits_for_nothing) {
     jit_unref(busy);
 }
 
-Test(cuda_memory, pools_of_two_devices_can_be_reached_from_both) {
+/* ---- Other devices ---- */
+
+static void *address_of(jit_var v) {
+    void *address = NULL;
+    ASSERT_OK(jit_data(v, &address));
+    return address;
+}
+
+Test(cuda_memory, other_devices_get_access_to_a_pool_when_an_address_is_asked_for) {
     init("1");
-    if (jit_device_count(JIT_CUDA) < 2)
-        cr_skip_test("there is one device");
-    jit_unref(evaluated(N, 1));
-    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 0);
+    jit_var v = evaluated(N, 1), far;
+    cuda_world_expect(v, N, 1, 1);
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 0, "who shares nothing does not pay for it");
+    address_of(v);
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 1);
+    cr_assert_eq(w.alive("contexts"), 1, "none is made of a device that nobody uses");
+    address_of(v);
+    jit_unref(v);
+    address_of(v = evaluated(2 * N, 1));
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 1, "once");
     ASSERT_OK(jit_set_device(JIT_CUDA, 1));
-    jit_unref(evaluated(N, 1));
+    far = evaluated(N, 1);
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 1);
+    address_of(far);
     cr_assert_eq(w.calls("cuMemPoolSetAccess"), 2);
+    jit_unref(v), jit_unref(far);
+}
+
+Test(cuda_memory, without_pools_other_devices_need_no_access) {
+    init("0");
+    jit_var v = evaluated(N, 1);
+    address_of(v);
+    cr_assert_eq(w.calls("cuMemPoolSetAccess"), 0);
+    jit_unref(v);
+}
+
+/* Also on a device that knows of no pool. */
+Test(cuda_memory, the_address_is_there_if_access_cannot_be_given) {
+    static const char *const names[] = {"cuMemPoolSetAccess", "cuDeviceCanAccessPeer",
+                                        "cuMemPoolCreate"};
+    for (int i = 0; i < 3; ++i) {
+        w.fail(names[i], 1, CUDA_ERROR_NOT_SUPPORTED);
+        init("1");
+        jit_var v = evaluated(N, 1);
+        cr_assert_not_null(address_of(v), "%s", names[i]);
+        ASSERT_OK(jit_sync_thread());
+        cuda_world_expect(v, N, 1, 1);
+        jit_unref(v);
+        jit_shutdown();
+    }
+}
+
+static pthread_barrier_t met;
+
+static void *ask_for_an_address(void *context) {
+    jit_var v = evaluated(N, 1);
+    pthread_barrier_wait(&met);
+    address_of(v);
+    *(uint64_t *) context = w.calls("cuMemPoolSetAccess");
+    jit_unref(v);
+    return NULL;
+}
+
+Test(cuda_memory, of_several_threads_one_gives_access_and_the_others_wait_for_it) {
+    enum { THREADS = 6, ROUNDS = 20 };
+    pthread_t thread[THREADS];
+    uint64_t calls[THREADS];
+    pthread_barrier_init(&met, NULL, THREADS);
+    for (uint64_t round = 1; round <= ROUNDS; ++round) {
+        init("1");
+        for (int i = 0; i < THREADS; ++i)
+            cr_assert_eq(pthread_create(&thread[i], NULL, ask_for_an_address, &calls[i]), 0);
+        for (int i = 0; i < THREADS; ++i) {
+            pthread_join(thread[i], NULL);
+            cr_assert_eq(calls[i], round);
+        }
+        jit_shutdown();
+    }
+    pthread_barrier_destroy(&met);
 }

@@ -57,6 +57,16 @@ static void trim(jitc_backend *b, int device) {
     jitc_cuda_leave(d, &scope);
 }
 
+static void share(jitc_backend *b, int device) {
+    jitc_cuda_device *d = &jitc_cuda_backend_of(b)->device[device];
+    jitc_cuda_scope scope;
+    if (__builtin_expect(jitc_load_acquire(&d->pool.shared), 1)) /* pairs with jitc_cuda_share */
+        return;
+    if (jitc_cuda_enter_failed(d, &scope))
+        jitc_cuda_share(d);
+    jitc_cuda_leave(d, &scope);
+}
+
 /* Streams. */
 
 static jit_status create_stream(jitc_cuda_device *d, jitc_stream **out) {
@@ -291,6 +301,7 @@ static const jitc_backend slots = {
     .alloc = alloc_block,
     .free = free_block,
     .trim = trim,
+    .share = share,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

@@ -32,6 +32,7 @@ typedef struct jitc_cuda_pool {
     CUstream frees;            /* a blocking one: others' work on the legacy stream comes before */
     CUevent event;             /* behind the last allocation that was not over at once */
     _Atomic uint64_t recorded; /* how often the event was; written under the lock */
+    atomic_bool shared;        /* other devices have been given access; likewise */
 } jitc_cuda_pool;
 
 typedef struct jitc_cuda_device {
@@ -134,6 +135,9 @@ jit_status jitc_cuda_alloc(jitc_cuda_device *d, size_t bytes, void **out);
 void jitc_cuda_free(jitc_cuda_device *d, void *pointer);
 /** Give what jitc_cuda_free() has kept back to the system. */
 void jitc_cuda_trim(jitc_cuda_device *d);
+/** Let other devices reach all blocks, also those to come; to be called once. Some exist already.
+ */
+void jitc_cuda_share(jitc_cuda_device *d);
 /** All blocks have been freed. */
 void jitc_cuda_pool_finish(jitc_cuda_device *d);
 #endif

@@ -32,29 +32,6 @@ static bool wants_pool(const jitc_cuda_device *d) {
            c->MemAllocFromPoolAsync && c->MemFreeAsync && c->DeviceCanAccessPeer && c->StreamQuery;
 }
 
-/* Kernels of others that run on device `to` may reach what lies in the pool, as they may what
- * cuMemAlloc() gives once peer access is enabled. A failure is theirs to see. */
-static void share(const jitc_cuda_device *d, const jitc_cuda_device *to) {
-    const jitc_cuda *c = &d->backend->cuda;
-    CUmemAccessDesc map = {{CU_MEM_LOCATION_TYPE_DEVICE, to->device},
-                           CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-    int can = 0;
-    if (c->DeviceCanAccessPeer(&can, to->device, d->device) == CUDA_SUCCESS && can)
-        c->MemPoolSetAccess(d->pool.handle, &map, 1);
-}
-
-/* Of two devices the one that decides last does it for both. */
-static void share_with_all(jitc_cuda_device *d) {
-    for (int i = 0; i < d->backend->device_count; ++i) {
-        const jitc_cuda_device *other = &d->backend->device[i];
-        /* pairs with decide_locked of the other device */
-        if (other == d || !jitc_load_seq(&other->pool.decided) || !other->pool.handle)
-            continue;
-        share(d, other);
-        share(other, d);
-    }
-}
-
 static jit_status create_handles(jitc_cuda_device *d) {
     const jitc_cuda *c = &d->backend->cuda;
     jitc_cuda_pool *p = &d->pool;
@@ -98,9 +75,7 @@ static jit_status decide_locked(jitc_cuda_device *d) REQUIRES(&d->pool.lock) {
         p->handle = NULL;
         destroy_handles(d);
     }
-    jitc_store_seq(&p->decided, true); /* pairs with has_pool and share_with_all */
-    if (p->handle)
-        share_with_all(d);
+    jitc_store_release(&p->decided, true); /* pairs with has_pool */
     return JIT_OK;
 }
 
@@ -117,6 +92,32 @@ static jit_status decide(jitc_cuda_device *d) {
 
 static bool has_pool(const jitc_cuda_device *d) {
     return jitc_load_acquire(&d->pool.decided) && d->pool.handle; /* pairs with decide_locked */
+}
+
+/* Others' streams on device `ordinal` can use nothing in a pool, not even copy it, before they are
+ * given access, to what lies there already as well. No context is made there: the device may never
+ * be used. A failure is theirs to see, who then get an error from the driver. */
+static void share_with(const jitc_cuda_device *d, int ordinal) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUmemAccessDesc map = {{.type = CU_MEM_LOCATION_TYPE_DEVICE},
+                           CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+    int can = 0;
+    if (c->DeviceGet(&map.location.id, ordinal) == CUDA_SUCCESS &&
+        c->DeviceCanAccessPeer(&can, map.location.id, d->device) == CUDA_SUCCESS && can)
+        c->MemPoolSetAccess(d->pool.handle, &map, 1);
+}
+
+/* Not when the pool is made: it takes 2.5 ms a device, and all that is allocated later is mapped
+ * there as well. */
+void jitc_cuda_share(jitc_cuda_device *d) {
+    jitc_cuda_pool *p = &d->pool;
+    jitc_mutex_lock(&p->lock); /* who comes second waits, too */
+    if (p->handle && !jitc_load_relaxed(&p->shared))
+        for (int i = 0; i < d->backend->device_count; ++i)
+            if (i != d->ordinal)
+                share_with(d, i);
+    jitc_store_release(&p->shared, true); /* pairs with `share` in cuda_backend.c */
+    jitc_mutex_unlock(&p->lock);
 }
 
 void jitc_cuda_pool_finish(jitc_cuda_device *d) {

@@ -126,6 +126,11 @@ static void trim(jitc_backend *b, int device) {
     (void) b, (void) device;
 }
 
+/** There is one. */
+static void share(jitc_backend *b, int device) {
+    (void) b, (void) device;
+}
+
 /* Streams. */
 
 static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
@@ -424,6 +429,7 @@ static const jitc_backend slots = {
     .alloc = alloc_block,
     .free = free_block,
     .trim = trim,
+    .share = share,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

@@ -77,6 +77,9 @@ typedef struct jitc_launch_args {
     X(free, void, (jitc_backend * b, int device, void *pointer, size_t bytes))                     \
     /* Any thread. Give back to the system what free() keeps. Never waits for work. */             \
     X(trim, void, (jitc_backend * b, int device))                                                  \
+    /* Any thread; a block of the device is about to be shown to the user. Work of others may use  \
+     * it on any device that can reach it. Cheap, but for the first time. */                       \
+    X(share, void, (jitc_backend * b, int device))                                                 \
     /* Any thread. The caller fills in what all streams have (jitc_stream). */                     \
     X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \

@@ -164,6 +164,8 @@ void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number) 
 
 jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream) {
     TRY(jitc_buffer_before_read(b, stream));
+    if (!b->foreign)
+        b->device->backend->share(b->device->backend, b->device->id);
     if (!stamp_read(b, (jitc_use) {stream, 0}))
         return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: none to note who uses an array");
     return JIT_OK;

@@ -60,7 +60,8 @@ void jitc_buffer_unref(jitc_buffer *b);
 jit_status jitc_buffer_before_read(jitc_buffer *b, jitc_stream *stream);
 jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream);
 /** The user of `stream` gets the address: what is queued on it from now on comes after the last
- * write, and the next write after what the user lets it wait for. Holder of stream->lock. */
+ * write, and the next write after what the user lets it wait for; and work on other devices can
+ * reach the memory. Holder of stream->lock. */
 jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream);
 /** Stamp a use that has been queued. JIT_OUT_OF_MEMORY is answered by waiting for the work. */
 void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number);
