@@ -243,6 +243,117 @@ Test(simcuda_contexts, kernels_use_memory_of_their_peers_only) {
     FAULTS(1, "of another device, without peer access");
 }
 
+static CUmemoryPool make_pool(int device) {
+    CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED,
+                            .location = {CU_MEM_LOCATION_TYPE_DEVICE, device}};
+    CUmemoryPool pool;
+    OK(cu.MemPoolCreate(&pool, &props));
+    return pool;
+}
+
+/** Access of a device to a pool, or none. */
+static CUresult set_access(CUmemoryPool pool, int device, int flags) {
+    CUmemAccessDesc map = {{CU_MEM_LOCATION_TYPE_DEVICE, device}, flags};
+    return cu.MemPoolSetAccess(pool, &map, 1);
+}
+enum { ALL = CU_MEM_ACCESS_FLAGS_PROT_READWRITE };
+
+/** Copies and fills by a stream of the context that is current, of 64 bytes at `pool` and at
+ * `own`, give `expected`; between two named contexts they are always possible. */
+static void check_copies(CUdeviceptr pool, CUdeviceptr own, CUstream s, CUresult expected) {
+    unsigned words[16];
+    CUcontext current;
+    OK(cu.CtxGetCurrent(&current));
+    GIVES(cu.MemcpyDtoDAsync(own, pool, 64, s), expected);
+    GIVES(cu.MemcpyDtoDAsync(pool, own, 64, s), expected);
+    GIVES(cu.MemcpyAsync(own, pool, 64, s), expected);
+    GIVES(cu.MemcpyDtoHAsync(words, pool, 64, s), expected);
+    GIVES(cu.MemcpyHtoDAsync(pool, words, 64, s), expected);
+    GIVES(cu.MemsetD8Async(pool, 1, 64, s), expected);
+    GIVES(cu.MemsetD32Async(pool, 1, 16, s), expected);
+    OK(cu.MemcpyPeerAsync(own, current, pool, c.first, 64, s));
+    OK(cu.StreamSynchronize(s));
+}
+
+Test(simcuda_contexts, streams_of_other_devices_need_access_to_a_pool) {
+    start();
+    CUstream here = client_stream(CU_STREAM_NON_BLOCKING);
+    CUstream own = stream_in(c.own, CU_STREAM_NON_BLOCKING);
+    CUstream far = stream_in(c.second, CU_STREAM_NON_BLOCKING);
+    CUmemoryPool pools[] = {make_pool(0), make_pool(0), NULL};
+    CUdeviceptr block[3];
+    OK(cu.DeviceGetDefaultMemPool(&pools[2], 0));
+    for (int i = 0; i < 3; i++)
+        OK(cu.MemAllocFromPoolAsync(&block[i], 64, pools[i], here));
+    OK(cu.StreamSynchronize(here));
+    CUdeviceptr mine = client_alloc(64);
+    OK(cu.CtxPushCurrent(c.own));
+    for (int i = 0; i < 3; i++) /* the device counts, not the context */
+        check_copies(block[i], mine, own, CUDA_SUCCESS);
+    OK(cu.CtxSetCurrent(c.second));
+    OK(cu.CtxEnablePeerAccess(c.first, 0)); /* which is about other memory */
+    CUdeviceptr there = client_alloc(64);
+    for (int i = 0; i < 3; i++) {
+        check_copies(block[i], there, far, CUDA_ERROR_INVALID_VALUE);
+        OK(set_access(pools[i], 1, ALL));
+        check_copies(block[i], there, far, CUDA_SUCCESS);
+        OK(set_access(pools[i], 1, 0));
+        check_copies(block[i], there, far, CUDA_ERROR_INVALID_VALUE);
+    }
+    OK(cu.CtxDisablePeerAccess(c.first));
+    OK(set_access(pools[0], 1, ALL));
+    check_copies(block[0], there, far, CUDA_SUCCESS);
+    check_copies(mine, there, far, CUDA_SUCCESS); /* of no pool */
+    FAULTS(0, "");
+    GIVES(set_access(pools[0], 2, ALL), CUDA_ERROR_INVALID_DEVICE);
+    GIVES(set_access(pools[0], 0, 0), CUDA_ERROR_INVALID_VALUE);
+    GIVES(set_access(pools[0], 1, 1), CUDA_ERROR_INVALID_VALUE);
+}
+
+Test(simcuda_contexts, access_to_a_pool_makes_no_context) {
+    client_start();
+    CUmemoryPool pool = make_pool(0);
+    unsigned flags;
+    int active = -1;
+    OK(set_access(pool, 1, ALL));
+    OK(cu.PrimaryCtxGetState(1, &flags, &active));
+    cr_assert_eq(active, 0);
+    OK(cu.MemPoolDestroy(pool));
+    client_end();
+}
+
+/** A kernel of device 1 writes memory of a pool of device 0, to which it has access or not. */
+static CUresult launch_into_pool(bool access, bool before) {
+    CUdeviceptr block;
+    CUmemoryPool pool = make_pool(0);
+    CUstream here = client_stream(CU_STREAM_NON_BLOCKING);
+    if (access && before)
+        OK(set_access(pool, 1, ALL));
+    OK(cu.MemAllocFromPoolAsync(&block, 64, pool, here));
+    OK(cu.StreamSynchronize(here));
+    if (access && !before)
+        OK(set_access(pool, 1, ALL));
+    OK(cu.CtxPushCurrent(c.second));
+    launch_set(client_load("KERNEL void set(unsigned *p) { ST(p, 7); }\n"), block);
+    CUresult result = cu.CtxSynchronize();
+    OK(cu.CtxPopCurrent(&c.second));
+    if (result == CUDA_SUCCESS)
+        cr_assert_eq(client_word(block), 7);
+    return result;
+}
+
+Test(simcuda_contexts, kernels_use_pools_to_which_their_device_has_access) {
+    start();
+    GIVES(launch_into_pool(true, true), CUDA_SUCCESS);
+    GIVES(launch_into_pool(true, false), CUDA_SUCCESS);
+    FAULTS(0, "");
+    OK(cu.CtxPushCurrent(c.second));
+    OK(cu.CtxEnablePeerAccess(c.first, 0));
+    OK(cu.CtxPopCurrent(&c.second));
+    GIVES(launch_into_pool(false, false), CUDA_ERROR_ILLEGAL_ADDRESS);
+    FAULTS(1, "of another device, without access to the pool");
+}
+
 Test(simcuda_contexts, memory_comes_from_pools) {
     start();
     struct {

@@ -10,6 +10,7 @@ typedef struct copy {
     sim_work work;
     uint64_t to, from; /* of devices or pinned, or pageable: */
     bool from_pageable, to_pageable;
+    bool between; /* devices, both of which are named */
     void *staged; /* what is read, if not `from` */
     size_t bytes;
 } copy;
@@ -63,6 +64,11 @@ static bool reaches(const char *what, const copy *c, bool from_pageable) {
            (c->to_pageable || reach(what, "destination", c->to, c->bytes));
 }
 
+/** Is it memory that streams of that device may use? */
+static bool is_open(const sim_stream *s, uint64_t address) {
+    return sim_memory_is_open(address, s->object.context->device);
+}
+
 /** Queue a copy; *out: where. */
 static CUresult submit(const char *what, copy c, bool from_pageable, CUstream stream,
                        sim_point *out) {
@@ -72,7 +78,8 @@ static CUresult submit(const char *what, copy c, bool from_pageable, CUstream st
     *out = sim_stream_end(s);
     if (c.bytes == 0)
         return CUDA_SUCCESS;
-    if (!reaches(what, &c, from_pageable))
+    if (!reaches(what, &c, from_pageable) ||
+        !(c.between || (is_open(s, c.to) && is_open(s, c.from))))
         return CUDA_ERROR_INVALID_VALUE;
     copy *w = sim_work_create(sizeof *w, what, run_copy);
     c.work = w->work;
@@ -119,6 +126,12 @@ static CUresult within(const char *what, CUdeviceptr to, CUdeviceptr from, size_
     sim_point point;
     copy c = {.to = to, .from = from, .bytes = bytes};
     return submit(what, c, false, stream, &point);
+}
+
+CUresult sim_copy_between(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
+    sim_point point;
+    copy c = {.to = to, .from = from, .between = true, .bytes = bytes};
+    return submit("cuMemcpyPeerAsync", c, false, stream, &point);
 }
 
 /** Of a point where its stream stands. */
@@ -193,7 +206,7 @@ static CUresult set(fill f, CUstream stream) {
         return CUDA_ERROR_INVALID_VALUE;
     if (f.count == 0)
         return CUDA_SUCCESS;
-    if (!reach("cuMemset", "destination", f.to, f.width * f.count))
+    if (!reach("cuMemset", "destination", f.to, f.width * f.count) || !is_open(s, f.to))
         return CUDA_ERROR_INVALID_VALUE;
     fill *w = sim_work_create(sizeof *w, "cuMemset", run_fill);
     f.work = w->work;

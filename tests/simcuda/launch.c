@@ -128,10 +128,10 @@ CUresult sim_call_run(const sim_call *c) {
     char report[1024] = "";
     uint64_t start = now_us(), least = sim_kernel_time();
     sim_order_kernel(c->kernel->name);
-    sim_memory_show(c->devices);
+    sim_memory_show(c->devices, c->launch.device);
     sim_result result = sim_run(&c->launch, report, sizeof report);
     sim_order_kernel_end();
-    sim_memory_show(UINT_MAX);
+    sim_memory_show_all();
     if (result != SIM_OK)
         sim_fault("%s", report);
     for (uint64_t spent; (spent = now_us() - start) < least;)

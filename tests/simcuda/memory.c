@@ -37,9 +37,9 @@ typedef struct arena {
     uint64_t base; /* as clients and kernels see it */
     char *host;    /* where the host reaches it */
     page *pages;
-    uint64_t next; /* the page from where the search for free ones starts */
-    uint64_t used; /* bytes */
-    bool hidden;   /* from the kernel that runs: of a device that is no peer of its own */
+    uint64_t next;       /* the page from where the search for free ones starts */
+    uint64_t used;       /* bytes */
+    _Atomic bool hidden; /* from the kernel that runs: of a device that is no peer of its own */
 } arena;
 
 static struct {
@@ -51,6 +51,7 @@ static struct {
     sim_allocation *live; /* list, by `next` */
     sim_allocation *last; /* list, by `before` */
     _Atomic bool reuses;
+    _Atomic unsigned runs; /* whose kernel does, as a bit; 0: none */
 } m;
 
 /* ---- look-up, without the lock ---- */
@@ -81,10 +82,25 @@ void *sim_reach(uint64_t address, size_t bytes) {
     return live_around(a, address, bytes) ? a->host + (address - a->base) : NULL;
 }
 
+/** Are pool and allocation open to the device of that bit? */
+static bool is_open_to(const sim_allocation *block, unsigned device) {
+    return ((1u << block->context->device) | *block->access) & device;
+}
+
+/** The same for the kernel that runs. */
+static bool is_visible(const arena *a, const sim_allocation *block) {
+    return block->access ? !m.runs || is_open_to(block, m.runs) : !a->hidden;
+}
+
+bool sim_memory_is_open(uint64_t address, int device) {
+    const sim_allocation *block = sim_memory_at(address);
+    return !block || !block->access || is_open_to(block, 1u << device);
+}
+
 void *sim_reach_to_access(uint64_t address, size_t bytes, sim_access kind) {
     const arena *a = arena_at(address);
     sim_allocation *block = live_around(a, address, bytes);
-    if (!block || a->hidden)
+    if (!block || !is_visible(a, block))
         return NULL;
     sim_order_mark(block, address - block->base, bytes, kind);
     return a->host + (address - a->base);
@@ -95,9 +111,25 @@ sim_allocation *sim_memory_at(uint64_t address) {
     return a ? allocation_in(a, address) : NULL;
 }
 
-void sim_memory_show(unsigned devices) {
+void sim_memory_show(unsigned devices, int device) {
     for (unsigned i = 0; i < m.count; i++)
         m.devices[i].hidden = !(devices & 1u << i);
+    m.runs = 1u << device;
+}
+
+void sim_memory_show_all(void) {
+    for (unsigned i = 0; i < m.count; i++)
+        m.devices[i].hidden = false;
+    m.runs = 0;
+}
+
+static const char *state_of(const arena *a, const sim_allocation *block) {
+    if (!block->live)
+        return block->late ? ", which was freed while work was queued" : ", which was freed";
+    if (is_visible(a, block))
+        return "";
+    return block->access ? ", of another device, without access to the pool"
+                         : ", of another device, without peer access";
 }
 
 bool sim_memory_is_device(uint64_t address) {
@@ -125,10 +157,7 @@ void sim_describe(uint64_t address, char *text, size_t size) {
     }
     snprintf(text, size, "%#llx is %llu %s allocation %u of %llu bytes%s", value,
              (unsigned long long) from, where, block->number,
-             (unsigned long long) (block->end - block->base),
-             block->live   ? a->hidden ? ", of another device, without peer access" : ""
-             : block->late ? ", which was freed while work was queued"
-                           : ", which was freed");
+             (unsigned long long) (block->end - block->base), state_of(a, block));
 }
 
 /* ---- address space ---- */

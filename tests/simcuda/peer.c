@@ -54,27 +54,43 @@ static bool is_of(CUcontext context, CUdeviceptr address, const char *side) {
     return false;
 }
 
-/* Peer access makes it faster, no more. */
+/* Peer access makes it faster, no more, and access to pools is not needed. */
 CUresult sim_cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                                CUcontext from_context, size_t bytes, CUstream stream) {
     return is_of(to_context, to, "destination") && is_of(from_context, from, "source")
-               ? sim_cuMemcpyDtoDAsync_v2(to, from, bytes, stream)
+               ? sim_copy_between(to, from, bytes, stream)
                : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- memory pools ---- */
 
-/* Pools keep nothing. That of a device has a number as its handle; others were made. */
+/* Pools keep nothing. That of a device has a number as its handle; others were made. `access`: bits
+ * of the other devices whose work may use what comes from it, whenever it came. */
 enum { DEFAULT_POOL = 0x900 };
 
 typedef struct sim_pool {
     sim_object object;
     int device;
+    _Atomic unsigned access;
 } sim_pool;
+
+static _Atomic unsigned default_access[SIM_DEVICES];
+
+const _Atomic unsigned *sim_pool_access(int device) {
+    return &default_access[device];
+}
 
 static bool is_default(CUmemoryPool pool) {
     uintptr_t number = (uintptr_t) pool - DEFAULT_POOL;
     return number < SIM_DEVICES && sim_device_check((int) number) == CUDA_SUCCESS;
+}
+
+/** Who may access a pool; NULL and a fault if it is none. */
+static _Atomic unsigned *access_of(CUmemoryPool pool) {
+    if (is_default(pool))
+        return &default_access[(uintptr_t) pool - DEFAULT_POOL];
+    sim_pool *p = sim_object_find(pool, SIM_POOL);
+    return p ? &p->access : NULL;
 }
 
 /** The device of a pool, or -1 and a fault. */
@@ -121,8 +137,18 @@ CUresult sim_cuMemAllocFromPoolAsync(CUdeviceptr *pointer, size_t bytes, CUmemor
     int device = device_of(pool);
     if (device < 0)
         return CUDA_ERROR_INVALID_VALUE;
-    return device == sim_current()->device ? sim_cuMemAllocAsync(pointer, bytes, stream)
-                                           : CUDA_ERROR_NOT_SUPPORTED;
+    if (device != sim_current()->device)
+        return CUDA_ERROR_NOT_SUPPORTED;
+    CUresult result = sim_cuMemAllocAsync(pointer, bytes, stream);
+    if (result == CUDA_SUCCESS)
+        sim_memory_at(*pointer)->access = access_of(pool);
+    return result;
+}
+
+/** All or nothing; and the pool's own device cannot be locked out. */
+static bool is_access(const CUmemAccessDesc *map, int device) {
+    return map->flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE ||
+           (map->flags == 0 && map->location.id != device);
 }
 
 CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, size_t count) {
@@ -133,6 +159,14 @@ CUresult sim_cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *map, s
         if (map[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE ||
             sim_device_check(map[i].location.id) != CUDA_SUCCESS)
             return CUDA_ERROR_INVALID_DEVICE;
+        else if (!is_access(&map[i], device))
+            return CUDA_ERROR_INVALID_VALUE;
+    _Atomic unsigned *access = access_of(pool);
+    for (size_t i = 0; i < count; i++)
+        if (map[i].flags)
+            *access |= 1u << map[i].location.id;
+        else
+            *access &= ~(1u << map[i].location.id);
     return CUDA_SUCCESS;
 }
 

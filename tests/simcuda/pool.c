@@ -153,10 +153,12 @@ CUresult sim_cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream
     CUresult result = sim_capture_memory(s);
     if (result == CUDA_SUCCESS)
         result = sim_cuMemAlloc_v2(pointer, bytes);
-    if (result == CUDA_SUCCESS)
-        sim_memory_at(*pointer)->birth =
-            sim_submit(sim_work_create(sizeof(sim_work), "cuMemAllocAsync", NULL), s);
-    return result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    sim_allocation *block = sim_memory_at(*pointer);
+    block->access = sim_pool_access(block->context->device);
+    block->birth = sim_submit(sim_work_create(sizeof(sim_work), "cuMemAllocAsync", NULL), s);
+    return CUDA_SUCCESS;
 }
 
 static void end_freeing(sim_work *w) {

@@ -232,6 +232,8 @@ typedef struct sim_allocation {
     uint64_t *marks;               /* what a kernel that runs accesses: order.h */
     struct sim_segments *segments; /* who accessed it last */
     sim_point birth;               /* its cuMemAllocAsync */
+    const _Atomic unsigned
+        *access;                   /* of its pool: bits of other devices that may use it; or NULL */
     struct sim_allocation *next;   /* that is alive */
     struct sim_allocation *before; /* dead or alive: they are never freed */
 } sim_allocation;
@@ -245,11 +247,22 @@ CUresult sim_memory_starting(uint64_t base, bool pinned, sim_allocation **out);
 sim_allocation *sim_memory_at(uint64_t address);
 /** Is it an address of a device, allocated or not? No lock. */
 bool sim_memory_is_device(uint64_t address);
-/** The kernel that runs next may use the memory of these devices, given as bits. On the worker. */
-void sim_memory_show(unsigned devices);
+/** A kernel of `device` runs next. It may use the memory of these devices, given as bits, and that
+ * of pools which its device may access. On the worker. */
+void sim_memory_show(unsigned devices, int device);
+/** It has ended. */
+void sim_memory_show_all(void);
+/** May work of `device` use what lies at `address`? Not if it is of another one's pool, to which it
+ * was given no access. */
+bool sim_memory_is_open(uint64_t address, int device);
 uint64_t sim_memory_used(int device);
 unsigned sim_memory_count(const sim_context *c);
 void sim_memory_lose(const sim_context *c);
+
+/** Who may access the default pool of a device, as bits. */
+const _Atomic unsigned *sim_pool_access(int device);
+/** Queue a copy that needs no access to pools. */
+CUresult sim_copy_between(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream);
 
 /* ---- modules and launches ---- */
 
