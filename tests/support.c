@@ -83,6 +83,16 @@ bool support_simulated(void) {
 }
 
 /** Wait for the device, and copy, in the context that the backend uses. */
+void support_beside(const char *name, const char *otherwise, char *path, size_t size) {
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    path[length < 0 ? 0 : length] = 0;
+    char *slash = strrchr(path, '/');
+    size_t folder = slash ? (size_t) (slash - path) + 1 : 0;
+    snprintf(path + folder, size - folder, "%s", name);
+    if (!slash || access(path, R_OK) != 0)
+        snprintf(path, size, "%s", otherwise);
+}
+
 static void copy_from_device(void *to, CUdeviceptr from, size_t bytes) {
     CUresult (*retain)(CUcontext *, CUdevice), (*release)(CUdevice), (*push)(CUcontext);
     CUresult (*pop)(CUcontext *), (*copy)(void *, CUdeviceptr, size_t, CUstream);

@@ -32,6 +32,9 @@ void support_copy_to_host(void *to, const void *from, size_t bytes);
 /** A function that the CUDA driver under test exports; NULL if it does not have it, or if CUDA is
  * not under test. What begins with simcuda_ is there on the simulated driver only. */
 void *support_driver(const char *symbol);
+/** The path of the file `name` in the folder of the running program, if it is there; `otherwise`
+ * else. The build knows the files of its own folder; a bundle is somewhere else. */
+void support_beside(const char *name, const char *otherwise, char *path, size_t size);
 /** Is the simulated driver under test? */
 bool support_simulated(void);
 

@@ -32,7 +32,9 @@ static void find(const library *l, const char *name, void *function) {
 }
 
 static void open_library(library *l) {
-    l->handle = dlopen(JITC_SHARED_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    char path[4096]; /* that of a bundle, or of the build */
+    support_beside("../lib/libjitc.so.0", JITC_SHARED_LIBRARY, path, sizeof path);
+    l->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     cr_assert_not_null(l->handle, "%s", dlerror());
     find(l, "jit_init", &l->init);
     find(l, "jit_shutdown", &l->shutdown);

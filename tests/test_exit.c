@@ -36,13 +36,14 @@ static void check_child(int what, int how, int wait_us) {
         ENDINGS(X)
 #undef X
     };
-    char words[3][16];
+    char words[3][16], program[4096];
     char *arguments[] = {"exit_child", words[0], words[1], words[2], NULL};
     pid_t child;
     snprintf(words[0], sizeof *words, "%d", what);
     snprintf(words[1], sizeof *words, "%d", how);
     snprintf(words[2], sizeof *words, "%d", wait_us);
-    cr_assert_eq(posix_spawn(&child, JITC_EXIT_CHILD, NULL, NULL, arguments, environ), 0);
+    support_beside("exit_child", JITC_EXIT_CHILD, program, sizeof program);
+    cr_assert_eq(posix_spawn(&child, program, NULL, NULL, arguments, environ), 0, "%s", program);
     int status = wait_for(child);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%s after %d us: status %x",
               texts[how], wait_us, (unsigned) status);
