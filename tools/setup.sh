@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs on Debian 12 what building and testing needs, where it is missing. Root, or sudo.
-# usage: setup.sh [all]     all: also what tools/compilers.sh and the manual need, and, in build/nvidia,
-#                           NVRTC and cuda.h, against which the CUDA backend is tested
+# usage: setup.sh [all]     all: also what tools/compilers.sh and the manual need, and, in build/nvidia
+#                           and build/dlpack, NVRTC, cuda.h and dlpack.h, against which we are tested
 set -eu
 
 packages="gcc g++ cmake ninja-build pkg-config python3 git llvm-19-dev libxxhash-dev libsleef3
@@ -34,21 +34,27 @@ install_packages() {
     fi
 }
 
-# NVIDIA's compiler for kernels and the header of the driver; neither needs a GPU. About 150 MB.
-fetch_nvrtc() {
-    [ ! -e build/nvidia/complete ] || return 0
-    echo "Fetching NVRTC and cuda.h into build/nvidia"
+# Packages of PyPI, of which only files are used: into build/NAME, NAME being the first argument.
+fetch() {
+    name=$1
+    shift
+    [ ! -e "build/$name/complete" ] || return 0
+    echo "Fetching $* into build/$name"
     mkdir -p build
-    rm -rf build/nvidia
-    if python3 -m pip install --quiet --no-deps --no-compile --target build/nvidia \
-            'nvidia-cuda-nvrtc==13.*' 'nvidia-cuda-runtime==13.*' >"$log" 2>&1 </dev/null; then
-        touch build/nvidia/complete
+    rm -rf "build/$name"
+    if python3 -m pip install --quiet --no-deps --no-compile --target "build/$name" "$@" \
+            >"$log" 2>&1 </dev/null; then
+        touch "build/$name/complete"
     else
-        rm -rf build/nvidia
-        echo "NVRTC could not be fetched: what is tested with it is skipped. pip says:"
+        rm -rf "build/$name"
+        echo "It could not be fetched: what is tested with it is skipped. pip says:"
         tail -n 3 "$log"
     fi
 }
 
 install_packages
-[ "${1-}" != all ] || fetch_nvrtc
+if [ "${1-}" = all ]; then
+    # NVIDIA's compiler for kernels and the header of the driver; neither needs a GPU. About 150 MB.
+    fetch nvidia 'nvidia-cuda-nvrtc==13.*' 'nvidia-cuda-runtime==13.*'
+    fetch dlpack 'apache-tvm-ffi' # for its dlpack.h
+fi
