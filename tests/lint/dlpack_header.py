@@ -16,7 +16,7 @@ import sys
 ABI = "src/export/dlpack_abi.h"
 
 
-def find_header(root, given):
+def find_header(root, given=""):
     folders = [folder for folder in (given, os.environ.get("JITC_DLPACK_INCLUDE_DIR", "")) if folder]
     for packages in [root / "build/dlpack", *site.getsitepackages(), site.getusersitepackages()]:
         folders.append(f"{packages}/tvm_ffi/include")
@@ -89,4 +89,5 @@ def main():
     sys.exit(bool(bad or run.returncode))
 
 
-main()
+if __name__ == "__main__":
+    main()
