@@ -116,7 +116,9 @@ static void free_slot(jitc_graph *g, uint32_t i, jitc_node *n) {
     struct jitc_graph_private *p = g->p;
     uint32_t generation = (n->users_generation >> JITC_INDEX_BITS) % (JITC_GENERATIONS - 1) + 1;
     if (unlikely(n->flags & JITC_NODE_LABELED))
-        jitc_label_drop(g, i);
+        jitc_side_drop(&g->p->labels, i);
+    if (unlikely(n->flags & JITC_NODE_SHAPED))
+        jitc_side_drop(&g->p->layouts, i);
     n->users_generation = generation << JITC_INDEX_BITS;
     n->op = n->flags = 0;
     p->live--;
@@ -317,7 +319,8 @@ void jitc_graph_destroy(jitc_graph *g) {
         munmap(g->chunk[LAST], sizeof(jitc_chunk));
     for (uint32_t c = 0; c < chunks; c += JITC_SLAB_CHUNKS)
         unmap_slab(g->chunk[c]);
-    jitc_label_finish(g);
+    jitc_side_finish(&g->p->labels);
+    jitc_side_finish(&g->p->layouts);
     jitc_lock_finish(&g->p->lock);
     free(g->p->table.entries);
     free(g->p);
@@ -356,7 +359,8 @@ jitc_graph_stats jitc_graph_get_stats(jitc_graph *g) {
     jitc_graph_stats s = {.variables = g->p->live,
                           .bytes = sizeof *g + sizeof *g->p + chunk_count(g) * sizeof(jitc_chunk) +
                                    jitc_table_bytes(&g->p->table) +
-                                   jitc_table_bytes(&g->p->label_table)};
+                                   jitc_table_bytes(&g->p->labels.table) +
+                                   jitc_table_bytes(&g->p->layouts.table)};
     jitc_unlock_graph(g);
     return s;
 }

@@ -36,7 +36,8 @@ enum {
     JITC_NODE_SIDE = 4,     /* home operand is b */
     JITC_NODE_PENDING = 8,  /* waits to be reaped */
     JITC_NODE_CLAIMED = 16, /* a thread is evaluating it: wait before you read or evaluate it */
-    JITC_NODE_LABELED = 32  /* has a label, in a side table */
+    JITC_NODE_LABELED = 32, /* has a label, in a side table */
+    JITC_NODE_SHAPED = 64   /* has a jitc_layout, in another one */
 };
 
 typedef struct jitc_node {
@@ -155,7 +156,33 @@ jit_status jitc_trace_set_label(jitc_graph *g, jit_var v, const char *label);
 /** Copies at most `size` bytes of the label, "" if there is none. */
 jit_status jitc_trace_label(jitc_graph *g, jit_var v, char *text, size_t size);
 
-/* For schedule and eval, under the lock. */
+/** How the elements of a variable are arranged. */
+typedef struct jitc_layout {
+    int ndim;
+    const int64_t *shape;   /* never NULL */
+    const int64_t *strides; /* in elements; NULL: row-major */
+    /* A view: a variable that is not evaluated, and whose elements lie in an imported buffer, in
+     * other places than one behind the other. */
+    jitc_buffer *buffer; /* NULL: it is none */
+    void *first;         /* where the first element is */
+} jitc_layout;
+
+enum { JITC_MAX_NDIM = 64 };
+
+/** A variable of `size` elements of memory that is arranged as `layout` says, whose arrays are
+ * copied. layout->buffer spans them all, begins with the lowest one, and has to hold one at least
+ * unless layout->strides is NULL; its reference is taken, also on failure. */
+jit_var jitc_trace_view(jitc_graph *g, jit_backend b, int device, jit_dtype t, uint64_t size,
+                        const jitc_layout *layout);
+/** The layout of a variable; its arrays are good as long as the variable. Shape and number of
+ * dimensions stay; it is a view, with strides, only until it is evaluated. `buffer` is the view's.
+ */
+jit_status jitc_trace_layout(jitc_graph *g, const char *function, jit_var v, jitc_layout *out);
+
+/* For schedule, eval and export, under the lock. */
+/** As jitc_trace_layout(), of node i. False if nothing is known, and so it has one dimension, and
+ * is no view. */
+bool jitc_graph_layout_locked(const jitc_graph *g, uint32_t i, jitc_layout *out);
 /** Index of a live handle, or 0 after jitc_fail() naming `function`. */
 uint32_t jitc_graph_find_locked(jitc_graph *g, const char *function, jit_var v);
 /** Node i becomes an evaluated leaf; takes the reference to `buffer`. Its operands are released. */

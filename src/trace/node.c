@@ -76,6 +76,8 @@ void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer) 
     assert(n->op != JITC_OP_data);
     jitc_number_remove(g, i);
     jitc_drop_operands(g, i);
+    if (unlikely(n->flags & JITC_NODE_SHAPED))
+        jitc_layout_evaluated(g, i);
     n->op = JITC_OP_data;
     n->a = n->b = 0;
     n->flags &= (uint8_t) ~(JITC_NODE_TABLED | JITC_NODE_SIDE | JITC_NODE_SPECIAL);

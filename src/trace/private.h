@@ -38,6 +38,14 @@ typedef struct jitc_table {
     uint32_t mask, count;
 } jitc_table;
 
+/** What some nodes have beside the graph: blocks of the heap, found by the index of the node. */
+typedef struct jitc_side {
+    jitc_table table; /* 1 + place by index */
+    struct jitc_side_item *items;
+    size_t count, capacity;
+    uint32_t free; /* 1 + the first place that is free; 0: none */
+} jitc_side;
+
 struct jitc_graph_private {
     uint64_t word;       /* free slots of the 64 that nodes are taken from now */
     uint32_t word_index; /* which 64 */
@@ -52,10 +60,7 @@ struct jitc_graph_private {
     uint32_t first_generation;
     uint32_t ring[JITC_QUARANTINE];
     jitc_table table; /* value numbering: node index by hash */
-    jitc_table label_table;
-    struct jitc_label *labels;
-    size_t label_count, label_capacity;
-    uint32_t free_label;
+    jitc_side labels, layouts;
     uint64_t summary[JITC_WORDS / 64]; /* words that have a free slot */
 };
 
@@ -127,11 +132,23 @@ bool jitc_simplify(jitc_graph *g, const jitc_call *call, uint32_t *out);
 /** Is the operand a literal with value 1, 0? */
 bool jitc_literal_is(const jitc_graph *g, const jitc_call *call, uint32_t operand, uint64_t bits);
 
+/* side.c */
+/** What node i has; it has something. */
+void *jitc_side_get(const jitc_side *s, uint32_t i);
+/** Takes `item`, which goes with free(); the node has nothing yet. False if memory ran out: then it
+ * is the caller's still. */
+bool jitc_side_put(jitc_side *s, uint32_t i, void *item);
+/** Frees what node i has. */
+void jitc_side_drop(jitc_side *s, uint32_t i);
+void jitc_side_finish(jitc_side *s);
+
 /* label.c */
-void jitc_label_drop(jitc_graph *g, uint32_t i);
 /** The label of a node, "" if it has none. */
 const char *jitc_label_of(const jitc_graph *g, uint32_t i);
-void jitc_label_finish(jitc_graph *g);
+
+/* layout.c */
+/** Node i is evaluated: it is no view any more. */
+void jitc_layout_evaluated(jitc_graph *g, uint32_t i);
 
 /* scope.c, under no lock */
 typedef struct jitc_scope_stack jitc_scope_stack;
