@@ -130,6 +130,13 @@ static jit_status fake_others_stream(jitc_stream *s, intptr_t other) {
     (void) s, (void) other;
     return jitc_fail(JIT_INVALID_ARGUMENT, "nobody has streams of this backend");
 }
+static jit_status fake_barrier(jitc_backend *b, int device) {
+    (void) b, (void) device;
+    return JIT_OK;
+}
+static void fake_detach(jitc_backend *b, int device, size_t blocks, jitc_detached *out) {
+    (void) b, (void) device, (void) blocks, (void) out;
+}
 static void fake_stream_native(jitc_stream *s, void **stream, void **context) {
     (void) s;
     if (stream)
@@ -301,6 +308,8 @@ void fake_init(fake *f) {
                           .event_native = fake_event_native,
                           .stream_release = fake_others_stream,
                           .stream_acquire = fake_others_stream,
+                          .barrier = fake_barrier,
+                          .detach = fake_detach,
                           .stream_native = fake_stream_native,
                           .fork_hold = fake_fork_step,
                           .fork_release = fake_fork_step,

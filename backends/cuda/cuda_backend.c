@@ -7,6 +7,7 @@
  * The slots bring the device's context in and out; what they call finds it
  * current. */
 #include "cuda/cuda_backend.h"
+#include "cuda/detach.h"
 #include "cuda/event.h"
 #include "cuda/module.h"
 #include "cuda/stream.h"
@@ -160,6 +161,21 @@ static jit_status stream_release(jitc_stream *s, intptr_t other) {
 
 static jit_status stream_acquire(jitc_stream *s, intptr_t other) {
     return jitc_cuda_wait_stream(jitc_cuda_stream_of(s), other);
+}
+
+static jit_status barrier_inside(jitc_cuda_device *d) {
+    /* whichever call it was: they say the same of work that failed */
+    return jitc_cuda_device_check(d, jitc_cuda_barrier(&d->backend->cuda), JITC_CU_MemFree);
+}
+
+static jit_status barrier(jitc_backend *b, int device) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, barrier_inside(d));
+}
+
+static void detach(jitc_backend *b, int device, size_t blocks, jitc_detached *out) {
+    jitc_cuda_detach(&jitc_cuda_backend_of(b)->device[device], blocks, out);
 }
 
 /* Events. */
@@ -323,6 +339,8 @@ static const jitc_backend slots = {
     .event_native = jitc_cuda_event_native,
     .stream_release = stream_release,
     .stream_acquire = stream_acquire,
+    .barrier = barrier,
+    .detach = detach,
     .stream_native = stream_native,
     .fork_hold = fork_hold,
     .fork_release = fork_release,

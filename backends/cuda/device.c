@@ -1,5 +1,5 @@
 /* device.c: opening devices; entering and leaving their contexts.  Layer: cuda. */
-#include "cuda/device.h"
+#include "cuda/detach.h"
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
@@ -43,7 +43,9 @@ void jitc_cuda_device_finish(jitc_cuda_device *d) {
             jitc_cuda_pool_finish(d);
         jitc_cuda_leave(d, &scope);
     }
-    if (jitc_load_relaxed(&d->opened) && !d->backend->forked) {
+    if (d->rest) {
+        jitc_cuda_rest_take(d->rest, d->pool.handle);
+    } else if (jitc_load_relaxed(&d->opened) && !d->backend->forked) {
         relax(c, &scope);
         c->PrimaryCtxRelease(d->device); /* the driver may be gone, at exit */
         unrelax(c, &scope);

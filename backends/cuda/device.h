@@ -22,6 +22,7 @@ typedef struct jitc_cuda_stream jitc_cuda_stream;
 typedef struct jitc_cuda_code jitc_cuda_code;
 typedef struct jitc_cuda_kernel jitc_cuda_kernel;
 typedef struct jitc_cuda_calls jitc_cuda_calls;
+typedef struct jitc_cuda_rest jitc_cuda_rest;
 
 /** Where blocks come from: a pool of the driver, or, where that has none, cuMemAlloc(). */
 typedef struct jitc_cuda_pool {
@@ -48,6 +49,7 @@ typedef struct jitc_cuda_device {
     jitc_target target;
     jitc_cuda_pool pool;
     jitc_cuda_staging staging;
+    jitc_cuda_rest *rest;      /* blocks stay, and with them pool and context: detach.h; or NULL */
     _Atomic uint64_t loaded;   /* how many codes were */
     _Atomic uint64_t unloads;  /* how often some were unloaded */
     jitc_mutex lock;           /* guards opening and the following */
@@ -138,6 +140,6 @@ void jitc_cuda_trim(jitc_cuda_device *d);
 /** Let other devices reach all blocks, also those to come; to be called once. Some exist already.
  */
 void jitc_cuda_share(jitc_cuda_device *d);
-/** All blocks have been freed. */
+/** All blocks have been freed, or belong to d->rest, which then has the pool. */
 void jitc_cuda_pool_finish(jitc_cuda_device *d);
 #endif

@@ -126,7 +126,8 @@ void jitc_cuda_pool_finish(jitc_cuda_device *d) {
         return;
     c->StreamSynchronize(d->pool.stream);
     c->StreamSynchronize(d->pool.frees);
-    c->MemPoolDestroy(d->pool.handle);
+    if (!d->rest)
+        c->MemPoolDestroy(d->pool.handle);
     destroy_handles(d);
 }
 

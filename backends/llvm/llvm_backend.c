@@ -112,13 +112,17 @@ static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **
     return JIT_OK;
 }
 
-static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
-    (void) device;
-    jitc_add_relaxed(&backend_of(b)->allocated, 0 - (uint64_t) bytes);
+static void return_block(void *pointer, size_t bytes) {
     if (bytes >= HUGE_PAGE)
         munmap(pointer, (bytes + 4095) & ~(size_t) 4095);
     else
         free(pointer);
+}
+
+static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
+    (void) device;
+    jitc_add_relaxed(&backend_of(b)->allocated, 0 - (uint64_t) bytes);
+    return_block(pointer, bytes);
 }
 
 /** free_block() keeps nothing. */
@@ -268,6 +272,23 @@ static jit_status others_stream(jitc_stream *s, intptr_t other) {
     if (other == JITC_STREAM_NONE)
         return JIT_OK;
     return jitc_fail(JIT_INVALID_ARGUMENT, "llvm: there are no streams of others on the CPU");
+}
+
+/** There are none. */
+static jit_status barrier(jitc_backend *b, int device) {
+    (void) b, (void) device;
+    return JIT_OK;
+}
+
+static void free_detached(void *context, void *pointer, size_t bytes) {
+    (void) context;
+    if (pointer)
+        return_block(pointer, bytes);
+}
+
+static void detach(jitc_backend *b, int device, size_t blocks, jitc_detached *out) {
+    (void) b, (void) device, (void) blocks;
+    *out = (jitc_detached) {.free = free_detached};
 }
 
 static void stream_native(jitc_stream *s, void **stream, void **context) {
@@ -451,6 +472,8 @@ static const jitc_backend slots = {
     .event_native = event_native,
     .stream_release = others_stream,
     .stream_acquire = others_stream,
+    .barrier = barrier,
+    .detach = detach,
     .stream_native = stream_native,
     .fork_hold = fork_hold,
     .fork_release = fork_release,

@@ -17,6 +17,7 @@
  *   jitc_device.lock             the streams of a device
  *   jitc_stream.lock             queueing. One at a time, but here, where all are taken
  *   jitc_memory                  kept blocks
+ *   lend.c, `loans`              memory that others use; nothing is taken under it
  *   the graph's                  nodes, what threads have scheduled, their plans
  *   jitc_table.lock, jitc_hot    kernels in memory, and those to be compiled again
  *   those of a backend           llvm: kernels, then the pool. cuda: calls, devices, streams
@@ -33,6 +34,7 @@
 #include "api/event.h"
 #include "core/exit.h"
 #include "core/log.h"
+#include "device/lend.h"
 
 typedef void device_function(jitc_device *d);
 
@@ -54,6 +56,7 @@ static void hold(void) UNCHECKED_LOCKING {
     jitc_exit_fork_hold();
     jitc_mutex_lock(&jitc_runtime.events_lock);
     for_each_device(jitc_device_fork_hold);
+    jitc_lend_fork_hold();
     if (graph())
         jitc_graph_fork_hold(graph());
     if (jitc_runtime.cache)
@@ -73,6 +76,7 @@ static void go_on(void) UNCHECKED_LOCKING {
         jitc_cache_fork_release(jitc_runtime.cache);
     if (graph())
         jitc_graph_fork_release(graph());
+    jitc_lend_fork_release();
     for_each_device(jitc_device_fork_release);
     jitc_mutex_unlock(&jitc_runtime.events_lock);
     jitc_exit_fork_release();
@@ -100,6 +104,7 @@ static void be_child(void) UNCHECKED_LOCKING {
         jitc_cache_forked(jitc_runtime.cache);
     if (graph())
         jitc_graph_forked(graph());
+    jitc_lend_fork_release();
     for_each_device(jitc_device_forked);
     jitc_event_forked_locked();
     jitc_mutex_unlock(&jitc_runtime.events_lock);

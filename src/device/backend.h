@@ -35,6 +35,14 @@ static inline void jitc_stream_note_user_wait(jitc_stream *s) {
     jitc_store_release(&s->user_wait, jitc_load_relaxed(&s->queued)); /* pairs with buffer.c */
 }
 
+/** What frees a block that outlives its device and the backend: `free` once for each block, from
+ * any thread, which it may keep waiting until all work of others on the device is over. `pointer`
+ * NULL: that only. */
+typedef struct jitc_detached {
+    void (*free)(void *context, void *pointer, size_t bytes);
+    void *context;
+} jitc_detached;
+
 /** The part of an event that all layers see. A backend embeds it as its first member. */
 typedef struct jitc_event {
     jitc_backend *backend;
@@ -142,6 +150,12 @@ typedef struct jitc_launch_args {
     X(stream_release, jit_status, (jitc_stream * s, intptr_t other))                               \
     /* What was queued on `other` so far comes before what is queued on s from now on. */          \
     X(stream_acquire, jit_status, (jitc_stream * s, intptr_t other))                               \
+    /* Any thread, under no lock but that of a stream that queues. Waits for all work of all       \
+     * streams on the device, also that of others. JIT_DEVICE_FAILED. */                           \
+    X(barrier, jit_status, (jitc_backend * b, int device))                                         \
+    /* The device is about to end, but so many blocks, or pieces of foreign memory, stay. Never    \
+     * waits, calls no driver. Should there be no memory, they are never freed. */                 \
+    X(detach, void, (jitc_backend * b, int device, size_t blocks, jitc_detached *out))             \
     /* Any thread. The driver's own stream and its context; NULL where there are none. `stream` is \
      * NULL if it is not wanted; who has got it may queue work there. */                           \
     X(stream_native, void, (jitc_stream * s, void **stream, void **context))                       \

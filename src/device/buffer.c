@@ -55,20 +55,23 @@ static jit_status queue_end_locked(jitc_buffer *b, jitc_stream *s) REQUIRES(&s->
     return JIT_OK;
 }
 
-/* On a stream that uses it: its owner's jit_sync_thread() then waits for the release too. But the
- * owner may be waiting under the stream's lock, for a copy to the host: nobody else waits with it.
- */
-static jit_status queue_end(jitc_buffer *b, jitc_stream *user) {
+static jit_status queue_end_at_nobody(jitc_buffer *b) {
     jitc_stream *nobodys;
-    if (jitc_mutex_try_lock(&user->lock)) {
-        jit_status status = queue_end_locked(b, user);
-        jitc_mutex_unlock(&user->lock);
-        return status;
-    }
     TRY(jitc_device_end_stream(b->device, &nobodys));
     jitc_mutex_lock(&nobodys->lock);
     jit_status status = queue_end_locked(b, nobodys);
     jitc_mutex_unlock(&nobodys->lock);
+    return status;
+}
+
+/* On a stream that uses it: its owner's jit_sync_thread() then waits for the release too. But the
+ * owner may be waiting under the stream's lock, for a copy to the host: nobody else waits with it.
+ * A stream that stands for somebody else's runs nothing. */
+static jit_status queue_end(jitc_buffer *b, jitc_stream *user) {
+    if (!user->index || !jitc_mutex_try_lock(&user->lock))
+        return queue_end_at_nobody(b);
+    jit_status status = queue_end_locked(b, user);
+    jitc_mutex_unlock(&user->lock);
     return status;
 }
 
@@ -82,10 +85,35 @@ static void give_up_foreign(jitc_buffer *b) {
     end_foreign(b);
 }
 
+/* Its device has ended. */
+static void end_detached(jitc_buffer *b) {
+    b->end.free(b->end.context, b->foreign ? NULL : b->pointer, b->bytes);
+    end_foreign(b); /* own memory has no `release` */
+}
+
+bool jitc_buffer_unref_later(jitc_buffer *b) {
+    if (!jitc_refcount_down(&b->refs))
+        return true;
+    if (!b->foreign) {
+        jitc_memory_give(b->device->memory, b);
+        return true;
+    }
+    jitc_error before, ignored;
+    jitc_error_take(&before);
+    bool queued = queue_end_at_nobody(b) == JIT_OK;
+    jitc_error_take(&ignored); /* of something that is tried again */
+    jitc_error_raise(&before);
+    if (!queued)
+        jitc_refcount_init(&b->refs); /* nobody else has one */
+    return queued;
+}
+
 void jitc_buffer_unref(jitc_buffer *b) {
     if (!b || !jitc_refcount_down(&b->refs))
         return;
-    if (b->foreign)
+    if (!b->device)
+        end_detached(b);
+    else if (b->foreign)
         give_up_foreign(b);
     else
         jitc_memory_give(b->device->memory, b);

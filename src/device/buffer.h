@@ -37,7 +37,9 @@ typedef struct jitc_buffer {
     jitc_use write;
     jitc_use *reads; /* at most one a stream */
     size_t read_count, read_capacity;
-    struct jitc_buffer *next_free; /* in the pool */
+    struct jitc_buffer *next_free;    /* in the pool */
+    struct jitc_consumer *pending_at; /* where it is pending last; lend.c, and under its lock */
+    jitc_detached end;                /* its device has ended, and `device` is NULL: lend.c */
 } jitc_buffer;
 
 /** Own memory for at least `bytes` bytes (0 is allowed) and the padding, first used on `stream`: a
@@ -54,6 +56,9 @@ static inline void jitc_buffer_ref(jitc_buffer *b) {
  *  allowed. Must not be called under the graph's lock for foreign memory: `release` is user code;
  *  see jitc_graph_unlock(). */
 void jitc_buffer_unref(jitc_buffer *b);
+/** The same where no `release` may be called, such as under a stream's lock: it is queued, on the
+ * device's stream `ends`. False if it cannot be: then the reference is still there. */
+bool jitc_buffer_unref_later(jitc_buffer *b);
 
 /* ORDER: work that touches a buffer comes after its last write, and a write also after its last
  * reads, by these two calls before it is queued; without them two streams race. Holder of

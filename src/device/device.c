@@ -1,4 +1,5 @@
 #include "device/device.h"
+#include "device/lend.h"
 #include "device/memory.h"
 #include <stdlib.h>
 
@@ -9,20 +10,24 @@ jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, ji
     d->backend = b;
     d->id = id;
     d->options = o;
-    jit_status status = jitc_memory_create(d, &d->memory);
-    if (status != JIT_OK) {
-        free(d);
-        return status;
-    }
+    jit_status status;
+    TRY_GOTO(jitc_memory_create(d, &d->memory), device);
+    TRY_GOTO(jitc_lender_create(d, &d->lender), memory);
     jitc_mutex_init(&d->lock);
     *out = d;
     return JIT_OK;
+memory:
+    jitc_memory_destroy(d->memory);
+device:
+    free(d);
+    return status;
 }
 
 void jitc_device_destroy(jitc_device *d) {
     if (!d)
         return;
     jitc_device_sync(d);
+    jitc_lender_destroy(d->lender);
     jitc_memory_destroy(d->memory);
     for (size_t i = 0; i < d->stream_count; ++i) {
         jitc_stream *s = d->streams[i];
@@ -124,5 +129,6 @@ void jitc_device_fork_release(jitc_device *d) UNCHECKED_LOCKING {
 void jitc_device_forked(jitc_device *d) {
     for (size_t i = 0; !d->backend->host_memory && i < d->stream_count; ++i)
         jitc_mutex_init(&d->streams[i]->lock);
+    jitc_lend_forked(d);
     jitc_device_fork_release(d);
 }

@@ -14,6 +14,7 @@ typedef struct jitc_device {
     jitc_stream **streams; /* every stream ever made, for sync and destruction */
     size_t stream_count, stream_capacity;
     struct jitc_memory *memory; /* memory.c */
+    struct jitc_lender *lender; /* lend.c */
 } jitc_device;
 
 /** Kernels run whole vectors: own arrays are allocated to a multiple of so many elements (of at

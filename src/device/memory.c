@@ -1,4 +1,5 @@
 #include "device/memory.h"
+#include "device/lend.h"
 #include <stdlib.h>
 
 enum {
@@ -359,21 +360,54 @@ static jit_status create(jitc_memory *m, const jitc_stream *stream, size_t bytes
     return JIT_OK;
 }
 
+static jitc_buffer *find(jitc_memory *m, unsigned class, jitc_stream *stream) {
+    jitc_buffer *b = pop_own(shard_of(m, stream), class, stream);
+    if (!b)
+        b = pop_any(m, class, stream);
+    if (b) {
+        add_live(m, stream, b->bytes);
+        note_live(m, stream);
+    }
+    return b;
+}
+
+/* There is none in the cache. What consumers have given back may be more than is allowed, ... */
+static jitc_buffer *find_after_recall(jitc_memory *m, unsigned class, jitc_stream *stream) {
+    const jitc_device *d = m->device;
+    if (jitc_lend_pending(d) <= (size_t) d->options->memory_lent)
+        return NULL;
+    return jitc_lend_recall(d, true) ? find(m, class, stream) : NULL;
+}
+
+/* ... or be what is missing. */
+static jit_status create_after_recall(jitc_memory *m, unsigned class, jitc_stream *stream,
+                                      size_t bytes, jitc_buffer **out) {
+    jitc_error before, failure;
+    jitc_error_take(&before);
+    jit_status status = create(m, stream, bytes, out);
+    if (status == JIT_OUT_OF_MEMORY && jitc_lend_recall(m->device, true)) {
+        jitc_error_take(&failure); /* a failure that a retry mends is no error of the thread */
+        *out = find(m, class, stream);
+        status = *out ? JIT_OK : create(m, stream, bytes, out);
+    }
+    if (before.status != JIT_OK) { /* it stays the thread's first */
+        jitc_error_take(&failure);
+        jitc_error_raise(&before);
+    }
+    return status;
+}
+
 jit_status jitc_memory_take(jitc_memory *m, jitc_stream *stream, size_t bytes, jitc_buffer **out) {
     size_t rounded;
     unsigned class = size_class(bytes, &rounded);
     if (class >= CLASSES)
         return jitc_fail(JIT_OUT_OF_MEMORY, "device memory: %zu bytes are more than any device has",
                          bytes);
-    jitc_buffer *b = pop_own(shard_of(m, stream), class, stream);
+    jitc_buffer *b = find(m, class, stream);
     if (!b)
-        b = pop_any(m, class, stream);
-    if (b) {
-        add_live(m, stream, rounded);
-        note_live(m, stream);
-    } else {
-        TRY(create(m, stream, rounded, &b));
-    }
+        b = find_after_recall(m, class, stream);
+    if (!b)
+        TRY(create_after_recall(m, class, stream, rounded, &b));
     jitc_refcount_init(&b->refs);
     *out = b;
     return JIT_OK;

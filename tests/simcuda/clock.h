@@ -19,7 +19,9 @@
  *   cuMemAllocAsync    an action; whoever uses the memory has to know it
  *   cuMemFreeAsync     an action, which has to know all uses
  *   cuMemFree, cuMemFreeHost
- *                      the host has to know all uses (the real ones wait, which is not promised)
+ *                      the host has to know all uses (the real ones wait, which is not promised,
+ *                      but has been seen). Of memory that nothing has used: the host knows all that
+ *                      was queued in its context, for which it is freed
  *
  * No edges are: two calls one after the other on two streams; a copy that says nothing of waiting,
  * even if it does (cuMemset, cuMemcpyDtoD, cuMemcpyHtoD from pageable memory, asynchronous copies

@@ -25,17 +25,26 @@ CUresult sim_cuMemAlloc_v2(CUdeviceptr *pointer, size_t bytes) {
     return result;
 }
 
-/* Waits for all work, as the real one; who relies on that stalls the device. Here work that was
- * queued and uses the memory fails. */
+/* Waits for all work, as the real one; who relies on that stalls the device. Work that was queued
+ * and uses the memory fails here. Memory that nothing has ever used is freed to wait for the work,
+ * and for nothing else: then the host knows it. */
+static void wait_for_context(sim_context *c, bool unused) {
+    if (unused)
+        sim_order_wait_all(c);
+    else
+        sim_context_wait(c);
+}
+
 CUresult sim_cuMemFree_v2(CUdeviceptr pointer) {
     sim_allocation *block;
     CUresult result = sim_memory_starting(pointer, false, &block);
     if (result != CUDA_SUCCESS)
         return result;
+    bool unused = !block->segments;
     block->late = sim_context_busy(block->context);
     sim_order_freed_by_host(block, "cuMemFree");
     sim_memory_destroy(block);
-    sim_context_wait(block->context);
+    wait_for_context(block->context, unused);
     return CUDA_SUCCESS;
 }
 
@@ -60,7 +69,7 @@ CUresult sim_cuMemFreeHost(void *pointer) {
     if (result != CUDA_SUCCESS)
         return result;
     block->ending = true; /* nobody frees it meanwhile */
-    sim_context_wait(block->context);
+    wait_for_context(block->context, !block->segments);
     if (block->live) {
         sim_order_freed_by_host(block, "cuMemFreeHost");
         sim_memory_destroy(block);

@@ -1,0 +1,58 @@
+/* lend.h: memory that others use as well, after whom it is used again.
+ * Layer: device.  May include: core, ir.
+ *
+ *   jitc_lend ──► lent ──jitc_loan_end──► pending, at its consumer ──► given up: its reference
+ *                   │                     (or given up at once)        is dropped
+ *                   └──jitc_lend_finish──► detached: the last loan frees the memory
+ *
+ * When a loan ends the consumer may still read, on a stream of its own, and whoever ends the loan
+ * may be any thread, even a function that the driver calls: so nothing is asked or waited for then.
+ * The reference is pending until the consumer's stream is seen again: then an event behind its work
+ * is noted as a use of the memory, as if the stream were ours. A consumer that is not seen again,
+ * or that nobody can name, is waited for by the CPU, with all else that the device does, when
+ * there is too much that is pending (the option memory_lent).
+ *
+ * One lock of the process guards all loans: they outlive devices. No driver is called under it. */
+#ifndef JITC_DEVICE_LEND_H
+#define JITC_DEVICE_LEND_H
+#include "device/buffer.h"
+
+/** A loan that has not ended; part of what is handed out. */
+typedef struct jitc_loan {
+    struct jitc_lent *lent;
+} jitc_loan;
+
+/** Lend b's memory to who works on the stream `token` (backend.h; INTPTR_MIN: none was given, which
+ * means the legacy default stream), behind the last write; the loan has a reference of its own.
+ * Memory of a GPU: s is a stream of its device, whose lock the caller holds; for token 0 the caller
+ * then waits, under no lock, by jitc_buffer_wait(b, false). Memory of the host: waits for the last
+ * write if no token was given, unless it is JITC_STREAM_NONE; no lock is held and s is NULL.
+ * JIT_INVALID_ARGUMENT for other tokens, and what stream_release() says; then nothing was lent. */
+jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan);
+/** What was lent is used no more, once what the consumer has queued so far is over. Any thread,
+ * under no lock, also in a function that the driver calls. Never waits and calls no driver, unless
+ * the device has ended. */
+void jitc_loan_end(jitc_loan *loan);
+/** The user has named a stream: it is there, and its work can be waited for. Holder of s->lock,
+ * a stream of `d`. Never waits and never fails. */
+void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token);
+
+typedef struct jitc_lender jitc_lender;
+
+jit_status jitc_lender_create(jitc_device *d, jitc_lender **out);
+/** The device ends, and what our streams do is over: what is pending is given up, and what is lent
+ * will be freed by its last loan. Under no lock. */
+void jitc_lender_destroy(jitc_lender *l);
+/** Bytes that are pending. Any thread, no lock. */
+size_t jitc_lend_pending(const jitc_device *d);
+/** Give up all that is pending, by waiting for all that the device does. `locked`: the caller holds
+ * the lock of a stream, and no `release` may be called. False if nothing was; no error of the
+ * thread. */
+bool jitc_lend_recall(const jitc_device *d, bool locked);
+
+/** Around fork(). */
+void jitc_lend_fork_hold(void);
+void jitc_lend_fork_release(void);
+/** In the child: nobody is ending a loan of the device. */
+void jitc_lend_forked(jitc_device *d);
+#endif

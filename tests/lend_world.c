@@ -1,0 +1,35 @@
+/* lend_world.c: memory of arrays, lent to others as an export does it.  Layer: tests. */
+#include "lend_world.h"
+#include "api/runtime.h"
+
+jitc_buffer *lend_buffer(jit_var v) {
+    jitc_graph *g = jitc_api_graph("lend_buffer");
+    jitc_graph_lock(g);
+    jitc_buffer *b = jitc_node_buffer(g, v & JITC_INDEX_MASK);
+    jitc_graph_unlock(g);
+    return b;
+}
+
+jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data) {
+    jitc_thread *t;
+    jitc_thread_state *state;
+    TRY(jit_var_eval(v));
+    jitc_buffer *b = lend_buffer(v);
+    *data = b->pointer;
+    if (b->device->backend->host_memory)
+        return jitc_lend(b, NULL, token, loan);
+    TRY(jitc_api_thread(&t));
+    TRY(jitc_api_state(t, b->device->backend->id, b->device->id, &state));
+    jitc_mutex_lock(&state->stream->lock);
+    jit_status status = jitc_lend(b, state->stream, token, loan);
+    jitc_mutex_unlock(&state->stream->lock);
+    if (status == JIT_OK && token == 0)
+        status = jitc_buffer_wait(b, false);
+    return status;
+}
+
+size_t lend_pending(void) {
+    jitc_started *s = &jitc_runtime.started[jitc_backend_index(JIT_CUDA)];
+    jitc_device *d = jitc_load_acquire(&s->device[jit_device(JIT_CUDA)]);
+    return d ? jitc_lend_pending(d) : 0;
+}

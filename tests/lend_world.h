@@ -1,0 +1,13 @@
+/* lend_world.h: memory of arrays, lent to others as an export does it.  Layer: tests. */
+#ifndef JITC_TESTS_LEND_WORLD_H
+#define JITC_TESTS_LEND_WORLD_H
+#include "device/lend.h"
+#include "support.h"
+
+/** The buffer of an array that was evaluated; as long as the array. */
+jitc_buffer *lend_buffer(jit_var v);
+/** Evaluates v and lends its memory on the calling thread's stream; *data is its address. */
+jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data);
+/** Bytes that are pending on the thread's CUDA device. */
+size_t lend_pending(void);
+#endif

@@ -1,0 +1,132 @@
+/* test_lend.c: memory that was lent to a stream of somebody else, which still reads when the loan
+ * ends: nobody writes it before that is over, whoever the stream is and whoever ends the loan. */
+#include "lend_world.h"
+#include "sync_scene.h"
+#include <pthread.h>
+#include <unistd.h>
+
+TestSuite(lend, .init = scene_start, .fini = scene_finish);
+
+/** Another array of the same size, with other data, by another thread if `elsewhere`. */
+typedef struct user {
+    jit_var v;
+    jit_status status;
+} user;
+
+static void *overwrite(void *context) {
+    user *u = context;
+    static const uint32_t other[SIZE];
+    u->v = jit_from_host(JIT_CUDA, JIT_u32, other, SIZE);
+    u->status = u->v ? JIT_OK : jit_error_status();
+    return NULL;
+}
+
+/** Where it lies. */
+static void *overwritten(bool elsewhere, jit_var *out) {
+    user u = {0};
+    pthread_t thread;
+    void *pointer;
+    if (elsewhere) {
+        cr_assert_eq(pthread_create(&thread, NULL, overwrite, &u), 0);
+        pthread_join(thread, NULL);
+    } else {
+        overwrite(&u);
+    }
+    ASSERT_OK(u.status);
+    ASSERT_OK(jit_data(u.v, &pointer));
+    *out = u.v;
+    return pointer;
+}
+
+/** An array that the consumer reads behind a closed gate, and the loan of it. */
+static void *lend_and_read(scene *s, intptr_t token, jitc_loan *loan) {
+    void *pointer;
+    s->v = scene_plus(s->x, s->first);
+    ASSERT_OK(lend_var(s->v, token, loan, &pointer));
+    if (token == JIT_STREAM_NONE) /* the user orders things */
+        ASSERT_OK(jit_cuda_sync_stream(consumer_stream(s->consumer)));
+    consumer_close_gate(s->consumer, &s->gate);
+    consumer_read(s->consumer, pointer, SIZE);
+    return pointer;
+}
+
+static void expect_old_data(scene *s) {
+    consumer_wait(s->consumer);
+    cr_assert(scene_counts_up(consumer_data(s->consumer), s->first), "%s: overwritten",
+              scene_name(s));
+}
+
+/** What cannot be waited for is not used again. */
+static void run_pending(consumer_kind kind, intptr_t token) {
+    jitc_loan loan;
+    jit_var others[4];
+    scene s = {.kind = kind, .sees = true};
+    scene_begin(&s);
+    void *pointer = lend_and_read(&s, token, &loan);
+    uint64_t waits = scene_calls().cpu_waits;
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    for (int i = 0; i < 4; ++i)
+        cr_assert_neq(overwritten(i % 2, &others[i]), pointer, "it is used while it is read");
+    cr_assert_eq(scene_calls().cpu_waits, waits, "the CPU waits");
+    cr_assert_gt(lend_pending(), 0);
+    consumer_gate_open(&s.gate);
+    expect_old_data(&s);
+    for (int i = 0; i < 4; ++i)
+        jit_unref(others[i]);
+    scene_end(&s);
+}
+
+Test(lend, memory_of_an_unknown_reader_is_not_used_again, .timeout = 60) {
+    run_pending(CONSUMER_NON_BLOCKING, JIT_STREAM_NONE);
+    run_pending(CONSUMER_NON_BLOCKING, 0);
+    run_pending(CONSUMER_BLOCKING, JIT_STREAM_NONE);
+}
+
+/** If too much is pending, the CPU waits for the reader. */
+Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
+    jitc_loan loan;
+    jit_var other;
+    pthread_t thread;
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
+    opener o = {.gate = &s.gate};
+    ASSERT_OK(jit_set_option("memory_lent", "0"));
+    scene_begin(&s);
+    void *pointer = lend_and_read(&s, JIT_STREAM_NONE, &loan);
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    uint64_t waits = scene_calls().cpu_waits;
+    cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
+    cr_assert_eq(overwritten(false, &other), pointer, "the memory is not used again");
+    cr_assert_gt(scene_calls().cpu_waits, waits);
+    cr_assert_eq(lend_pending(), 0);
+    pthread_join(thread, NULL);
+    expect_old_data(&s);
+    jit_unref(other);
+    scene_end(&s);
+}
+
+/** The legacy stream comes before ours by itself, and the memory is used at once. */
+Test(lend, memory_of_the_legacy_stream_is_used_at_once, .timeout = 60) {
+    static const intptr_t tokens[] = {JIT_STREAM_LEGACY, JIT_STREAM_NOT_GIVEN};
+    for (int i = 0; i < 4; ++i) {
+        jitc_loan loan;
+        jit_var other;
+        scene s = {.kind = CONSUMER_LEGACY, .sees = true};
+        scene_begin(&s);
+        void *pointer = lend_and_read(&s, tokens[i % 2], &loan);
+        uint64_t waits = scene_calls().cpu_waits;
+        jitc_loan_end(&loan);
+        jit_unref(s.v);
+        s.v = 0;
+        cr_assert_eq(lend_pending(), 0);
+        consumer_gate_open(&s.gate);
+        cr_assert_eq(overwritten(i / 2, &other), pointer, "the memory is not used again");
+        cr_assert_eq(scene_calls().cpu_waits, waits, "the CPU waits");
+        expect_old_data(&s);
+        jit_unref(other);
+        scene_end(&s);
+    }
+}
