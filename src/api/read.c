@@ -1,27 +1,24 @@
 /* read.c: results, synchronisation and statistics. */
+#include "api/contents.h"
 #include "api/eval.h"
 #include "launch/launch.h"
 #include <string.h>
 
-/* Where the elements of a variable come from. */
-typedef struct contents {
-    jitc_var_info info;
-    jitc_buffer *buffer; /* a reference; NULL: a literal or counter, made on the host */
-    bool counter;
-} contents;
-
-static jit_status look_locked(jitc_graph *g, const char *function, jit_var v, contents *out) {
+jit_status jitc_contents_locked(jitc_graph *g, const char *function, jit_var v,
+                                jitc_contents *out) {
     uint32_t i = jitc_graph_find_locked(g, function, v);
     if (!i)
         return jitc_api_bad_handle(v);
     const jitc_node *n = jitc_node_at(g, i);
-    *out = (contents) {.info = {.size = jitc_node_size(n),
-                                .type = jitc_node_type(n),
-                                .backend = jitc_node_backend(n),
-                                .device = jitc_node_device(n),
-                                .evaluated = n->op == JITC_OP_data,
-                                .literal = n->op == JITC_OP_literal},
-                       .counter = n->op == JITC_OP_counter};
+    *out = (jitc_contents) {.info = {.size = jitc_node_size(n),
+                                     .type = jitc_node_type(n),
+                                     .backend = jitc_node_backend(n),
+                                     .device = jitc_node_device(n),
+                                     .external = n->external,
+                                     .internal = n->internal,
+                                     .evaluated = n->op == JITC_OP_data,
+                                     .literal = n->op == JITC_OP_literal},
+                            .counter = n->op == JITC_OP_counter};
     if (out->info.evaluated) {
         out->buffer = jitc_node_buffer(g, i);
         jitc_buffer_ref(out->buffer);
@@ -31,16 +28,16 @@ static jit_status look_locked(jitc_graph *g, const char *function, jit_var v, co
     return JIT_OK;
 }
 
-static jit_status look(jitc_graph *g, const char *function, jit_var v, contents *out) {
+static jit_status look(jitc_graph *g, const char *function, jit_var v, jitc_contents *out) {
     jitc_graph_lock(g);
-    jit_status status = look_locked(g, function, v, out);
+    jit_status status = jitc_contents_locked(g, function, v, out);
     jitc_graph_unlock(g);
     return status;
 }
 
 /* Evaluate v if need be; leaves stay what they are unless `leaves`. */
 static jit_status evaluated(jitc_graph *g, jitc_thread *t, const char *function, jit_var v,
-                            bool leaves, contents *out) {
+                            bool leaves, jitc_contents *out) {
     TRY(look(g, function, v, out));
     if (out->buffer || (!leaves && (out->info.literal || out->counter)))
         return JIT_OK;
@@ -60,7 +57,7 @@ static void count_up(char *to, uint64_t first, size_t element, size_t count) {
     }
 }
 
-static jit_status copy_out(jitc_thread *t, const contents *c, size_t offset, size_t count,
+static jit_status copy_out(jitc_thread *t, const jitc_contents *c, size_t offset, size_t count,
                            void *destination) {
     size_t element = jitc_dtypes[c->info.type].bytes;
     jitc_thread_state *s;
@@ -81,8 +78,8 @@ static jit_status copy_out(jitc_thread *t, const contents *c, size_t offset, siz
                                 count * element);
 }
 
-static jit_status check_range(const char *function, const contents *c, size_t offset, size_t count,
-                              const void *destination) {
+static jit_status check_range(const char *function, const jitc_contents *c, size_t offset,
+                              size_t count, const void *destination) {
     if (offset > c->info.size || count > c->info.size - offset)
         return jitc_fail(JIT_OUT_OF_BOUNDS,
                          "%s: elements %zu ... %zu + %zu - 1 of an array of %llu", function, offset,
@@ -97,7 +94,7 @@ static jit_status read(const char *function, jit_var v, bool whole, size_t offse
                        void *destination) {
     jitc_graph *g = jitc_api_graph(function);
     jitc_thread *t;
-    contents c;
+    jitc_contents c;
     if (!g)
         return JIT_NOT_INITIALIZED;
     TRY(jitc_api_thread(&t));
@@ -125,7 +122,7 @@ jit_status jit_read_range(jit_var v, size_t offset, size_t count, void *destinat
  * of its stream; without it jit_cuda_sync_stream() says nothing of arrays that other threads wrote.
  * And what the thread lets its stream wait for before the next owner of the memory, by a use;
  * without it jit_cuda_wait_stream() says nothing of them either. */
-static jit_status lend(jitc_thread *t, const contents *c) {
+static jit_status lend(jitc_thread *t, const jitc_contents *c) {
     jitc_thread_state *s;
     TRY(jitc_api_state(t, c->info.backend, c->info.device, &s));
     jitc_mutex_lock(&s->stream->lock);
@@ -137,7 +134,7 @@ static jit_status lend(jitc_thread *t, const contents *c) {
 jit_status jit_data(jit_var v, void **pointer) {
     jitc_graph *g = jitc_api_graph("jit_data");
     jitc_thread *t;
-    contents c;
+    jitc_contents c;
     if (!g)
         return JIT_NOT_INITIALIZED;
     if (!pointer)

@@ -95,9 +95,8 @@ jit_var jit_counter(jit_backend backend, size_t size) {
 static jit_status copy_in(jitc_thread_state *s, jit_dtype type, const void *data, size_t size,
                           jitc_buffer **out) {
     size_t element = jitc_dtypes[type].bytes;
-    size_t padded = (size + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES;
     jitc_mutex_lock(&s->stream->lock);
-    jit_status status = jitc_buffer_create(s->device, s->stream, padded * element, out);
+    jit_status status = jitc_buffer_create(s->device, s->stream, jitc_padded(size) * element, out);
     if (status == JIT_OK) {
         status = jitc_launch_upload_locked(s->stream, *out, data, size * element);
         if (status != JIT_OK)
@@ -152,6 +151,7 @@ jit_var jit_map(jit_backend backend, jit_dtype type, void *data, size_t size,
         jitc_buffer_map(s->device, data, size * jitc_dtypes[type].bytes, NULL, context, &buffer) !=
             JIT_OK)
         return 0;
+    buffer->immutable = true;
     jitc_buffer_ref(buffer); /* until `release` is set: a failure must not call it */
     jit_var v = jitc_trace_data(g, backend, device, type, size, buffer);
     if (v)

@@ -20,6 +20,9 @@ typedef struct jitc_device {
 /** Kernels run whole vectors: own arrays are allocated to a multiple of so many elements (of at
  * most 8 bytes), and may be read and written up to there. */
 enum { JITC_PADDING_LANES = 64, JITC_PADDING = 512 };
+static inline size_t jitc_padded(size_t elements) {
+    return (elements + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES;
+}
 
 jit_status jitc_device_create(jitc_backend *b, int id, const jitc_options *o, jitc_device **out);
 /** Waits for all streams, then frees streams and memory. */

@@ -11,8 +11,7 @@ jit_status jitc_plan_add_slot(jitc_plan *p, jitc_graph *g, uint32_t node, bool o
         const jitc_node *n = jitc_node_at(g, node);
         size_t element = jitc_dtypes[jitc_node_type(n)].bytes, size = jitc_node_size(n);
         s.used_bytes = size * element;
-        s.bytes =
-            (size + JITC_PADDING_LANES - 1) / JITC_PADDING_LANES * JITC_PADDING_LANES * element;
+        s.bytes = jitc_padded(size) * element;
     } else {
         s.buffer = jitc_node_buffer(g, node);
         jitc_buffer_ref(s.buffer);

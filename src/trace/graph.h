@@ -136,6 +136,9 @@ jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var
                            jit_var mask);
 
 jit_var jitc_trace_ref(jitc_graph *g, jit_var v);
+/** A variable like v that nobody finds by its value, and that has no shape: it can be evaluated,
+ * and v stays what it is. v itself if that is in memory. */
+jit_var jitc_trace_twin(jitc_graph *g, const char *function, jit_var v);
 void jitc_trace_unref(jitc_graph *g, jit_var v);
 void jitc_trace_scope_push(jitc_graph *g);
 jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep);
@@ -187,10 +190,6 @@ bool jitc_graph_layout_locked(const jitc_graph *g, uint32_t i, jitc_layout *out)
 uint32_t jitc_graph_find_locked(jitc_graph *g, const char *function, jit_var v);
 /** Node i becomes an evaluated leaf; takes the reference to `buffer`. Its operands are released. */
 void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
-/** Put another buffer into an evaluated node (copy before write, steal); gives the old reference to
- * the caller and takes that of `buffer`, which may be NULL if the node will die or be set at once.
- */
-jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
 /** Internal reference: keeps a node alive while it is evaluated, or in a list of scheduled nodes.
  */
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);

@@ -25,6 +25,27 @@ jit_var jitc_trace_ref(jitc_graph *g, jit_var v) {
     return jitc_record_finish(g, v & JITC_INDEX_MASK);
 }
 
+/* In the table nobody will find it: who removes from there what is not there is not surprised. */
+static uint32_t make_twin(jitc_graph *g, uint32_t i) {
+    const jitc_node *n = jitc_node_at(g, i);
+    if (n->op == JITC_OP_data)
+        return i;
+    jitc_key k = {.head = jitc_node_head(n),
+                  .a = n->a,
+                  .b = n->b,
+                  .c = jitc_op_has_c(n->op) ? *jitc_node_c(g, i) : 0,
+                  .cold = true,
+                  .device = (uint8_t) jitc_node_device(n),
+                  .bits = *jitc_node_value(g, i)};
+    return jitc_node_new(g, &k, JITC_NODE_TABLED);
+}
+
+jit_var jitc_trace_twin(jitc_graph *g, const char *function, jit_var v) {
+    jitc_lock_graph(g);
+    uint32_t i = jitc_graph_find_locked(g, function, v);
+    return jitc_record_finish(g, i ? make_twin(g, i) : 0);
+}
+
 void jitc_trace_unref(jitc_graph *g, jit_var v) {
     if (!v)
         return;
@@ -86,13 +107,6 @@ void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer) 
     *jitc_node_value(g, i) = (uintptr_t) buffer;
     if (buffer) /* a literal had no device */
         n->next_device = (uint32_t) buffer->device->id << JITC_INDEX_BITS;
-}
-
-jitc_buffer *jitc_graph_swap_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer) {
-    assert(jitc_node_at(g, i)->op == JITC_OP_data);
-    jitc_buffer *old = jitc_node_buffer(g, i);
-    *jitc_node_value(g, i) = (uintptr_t) buffer;
-    return old;
 }
 
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i) {
