@@ -1,6 +1,8 @@
 /* exit_child.c: a process that ends without jit_shutdown(), for test_exit.c: see exit_work.h. Not a
  * test of its own program, because Criterion's ends in another way. */
 #include "exit_work.h"
+#include "export/dlpack_abi.h"
+#include <jit/dlpack.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -94,9 +96,33 @@ static void by_two(void) { /* whoever comes first */
     _exit(0);
 }
 
+/* Others give tensors back before the library has seen the end, after it, and still later. */
+static DLManagedTensorVersioned *held[3];
+
+static void delete_before(void) {
+    held[0]->deleter(held[0]);
+}
+static void delete_after(void) {
+    held[1]->deleter(held[1]);
+}
+__attribute__((destructor)) static void delete_last(void) {
+    if (held[2])
+        held[2]->deleter(held[2]);
+}
+
+static void hold_tensors(void) {
+    jit_var v = work_compute(work_zeros(SIZE / 50), SHORT);
+    for (int i = 0; i < 3; ++i)
+        if (jit_export_dlpack(v, NULL, &held[i]) != JIT_OK)
+            _exit(7);
+    atexit(delete_before);
+}
+
 static void live(int what) {
+    atexit(delete_after);
     if (jit_init(B) != JIT_OK)
         _exit(2);
+    hold_tensors();
     jit_set_option("cache_disk", "0");
     if (what == QUIET) {
         atomic_bool left = false;
