@@ -79,4 +79,25 @@ typedef struct DLManagedTensorVersioned {
     uint64_t flags;
     DLTensor dl_tensor;
 } DLManagedTensorVersioned;
+
+typedef struct DLPackExchangeAPIHeader {
+    DLPackVersion version;
+    struct DLPackExchangeAPIHeader *prev_api; /* of an earlier major version, or NULL */
+} DLPackExchangeAPIHeader;
+
+/* How a type of Python hands its tensors out without a call of Python: the capsule
+ * __dlpack_c_exchange_api__ of the type. None of them waits or orders anything: who calls works on
+ * current_work_stream. 0, or -1 with an exception; `set_error` instead, where there may be no GIL.
+ */
+typedef struct DLPackExchangeAPI {
+    DLPackExchangeAPIHeader header;
+    int (*managed_tensor_allocator)(DLTensor *prototype, DLManagedTensorVersioned **out,
+                                    void *context,
+                                    void (*set_error)(void *context, const char *kind,
+                                                      const char *message));
+    int (*managed_tensor_from_py_object_no_sync)(void *object, DLManagedTensorVersioned **out);
+    int (*managed_tensor_to_py_object_no_sync)(DLManagedTensorVersioned *tensor, void **out);
+    int (*dltensor_from_py_object_no_sync)(void *object, DLTensor *out); /* borrowed; or NULL */
+    int (*current_work_stream)(DLDeviceType type, int32_t device, void **out);
+} DLPackExchangeAPI;
 #endif

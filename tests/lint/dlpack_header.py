@@ -38,7 +38,7 @@ def write(ours, header):
     constants = re.findall(r"^\s*(kDL\w+) = ", text, re.M)
     structs = re.findall(r"^typedef struct \w+ \{(.*?)^\} (\w+);", text, re.M | re.S)
     enums = re.findall(r"^typedef enum (\w+)", text, re.M)
-    assert len(flags) >= 2 and len(constants) > 20 and len(structs) == 6 and len(enums) == 2
+    assert len(flags) >= 2 and len(constants) > 20 and len(structs) == 8 and len(enums) == 2
     lines = [f'#include "{header}"', "#include <stddef.h>"]
     lines += [f"enum {{ REAL_{c} = (int) {c} }};" for c in flags + constants]
     lines += [f"typedef {name} REAL_{name};" for name in enums + [s[1] for s in structs]]
