@@ -130,6 +130,14 @@ static jit_status fake_others_stream(jitc_stream *s, intptr_t other) {
     (void) s, (void) other;
     return jitc_fail(JIT_INVALID_ARGUMENT, "nobody has streams of this backend");
 }
+static uint64_t fake_consumer_id(jitc_stream *s, intptr_t other) {
+    (void) s, (void) other;
+    return 0;
+}
+static jit_status fake_consumer_mark(jitc_stream *marks, intptr_t other, uint64_t *number) {
+    (void) marks, (void) other, (void) number;
+    return unused();
+}
 static jit_status fake_barrier(jitc_backend *b, int device) {
     (void) b, (void) device;
     return JIT_OK;
@@ -308,6 +316,9 @@ void fake_init(fake *f) {
                           .event_native = fake_event_native,
                           .stream_release = fake_others_stream,
                           .stream_acquire = fake_others_stream,
+                          .consumer_id = fake_consumer_id,
+                          .consumer_create = fake_stream_create,
+                          .consumer_mark = fake_consumer_mark,
                           .barrier = fake_barrier,
                           .detach = fake_detach,
                           .stream_native = fake_stream_native,

@@ -84,6 +84,94 @@ Test(lend, memory_of_an_unknown_reader_is_not_used_again, .timeout = 60) {
     run_pending(CONSUMER_BLOCKING, JIT_STREAM_NONE);
 }
 
+/* ---- Streams that have a name ---- */
+
+/** How the user names the stream again, once its loan has ended. */
+typedef enum naming { BY_LOAN, BY_SYNC, BY_WAIT, NAMINGS } naming;
+
+typedef struct seen {
+    const scene *s;
+    naming how;
+    intptr_t token;
+    jit_status status;
+} seen;
+
+/** Lends some other array to the stream, or asks for one of the orders. */
+static void name_again(void *context) {
+    seen *n = context;
+    jitc_loan loan = {0};
+    void *pointer;
+    uintptr_t token = (uintptr_t) n->token;
+    ASSERT_OK(jit_set_device(JIT_CUDA, n->s->device));
+    switch (n->how) {
+        case BY_LOAN: n->status = lend_var(n->s->x, n->token, &loan, &pointer); break;
+        case BY_SYNC: n->status = jit_cuda_sync_stream(token); break;
+        default: n->status = jit_cuda_wait_stream(token); break;
+    }
+    jitc_loan_end(&loan);
+}
+
+static void see_again(scene *s, intptr_t token, naming how) {
+    seen n = {s, how, token, JIT_OK};
+    if (token == JIT_STREAM_PER_THREAD) /* it is the consumer's thread whose stream is meant */
+        consumer_call(s->consumer, name_again, &n);
+    else
+        name_again(&n);
+    ASSERT_OK(n.status);
+}
+
+typedef struct lending {
+    scene *s;
+    intptr_t token;
+    jitc_loan *loan;
+    void *pointer;
+} lending;
+
+static void lend_and_read_there(void *context) {
+    lending *l = context;
+    ASSERT_OK(jit_set_device(JIT_CUDA, l->s->device));
+    ASSERT_OK(lend_var(l->s->v, l->token, l->loan, &l->pointer));
+}
+
+/** The memory is used again at once, by the device behind the reader, without the CPU. */
+static void run_named(consumer_kind kind, consumer_place place, naming how, bool elsewhere) {
+    jitc_loan loan;
+    jit_var other;
+    scene s = {.kind = kind, .place = place, .sees = true, .how = SYNC_BY_CONSUMER};
+    scene_begin(&s);
+    intptr_t token = (intptr_t) consumer_stream(s.consumer);
+    lending l = {&s, token, &loan, NULL};
+    s.v = scene_plus(s.x, s.first);
+    ASSERT_OK(jit_var_eval(s.v));
+    consumer_call(s.consumer, lend_and_read_there, &l);
+    consumer_close_gate(s.consumer, &s.gate);
+    consumer_read(s.consumer, l.pointer, SIZE);
+    uint64_t waits = scene_calls().cpu_waits;
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    cr_assert_gt(lend_pending(), 0);
+    see_again(&s, token, how);
+    cr_assert_eq(overwritten(elsewhere, &other), l.pointer, "the memory is not used again");
+    cr_assert_eq(scene_calls().cpu_waits, waits, "the CPU waits");
+    consumer_gate_open(&s.gate);
+    expect_old_data(&s);
+    jit_unref(other);
+    scene_end(&s);
+}
+
+Test(lend, memory_of_a_stream_that_is_seen_again_is_used_behind_it, .timeout = 60) {
+    for (int how = 0; how < NAMINGS; ++how)
+        for (int place = 0; place < CONSUMER_PLACES; ++place)
+            for (int kind = CONSUMER_BLOCKING; kind < CONSUMER_KINDS; ++kind)
+                run_named((consumer_kind) kind, (consumer_place) place, (naming) how, how % 2);
+}
+
+Test(lend, memory_of_a_threads_default_stream_too, .timeout = 60) {
+    for (int how = 0; how < NAMINGS; ++how)
+        run_named(CONSUMER_PER_THREAD, CONSUMER_HERE, (naming) how, how % 2);
+}
+
 /** If too much is pending, the CPU waits for the reader. */
 Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
     jitc_loan loan;

@@ -163,6 +163,27 @@ static jit_status stream_acquire(jitc_stream *s, intptr_t other) {
     return jitc_cuda_wait_stream(jitc_cuda_stream_of(s), other);
 }
 
+static uint64_t consumer_id(jitc_stream *s, intptr_t other) {
+    return jitc_cuda_consumer_id(jitc_cuda_stream_of(s)->device, other);
+}
+
+static jit_status create_consumer(jitc_cuda_device *d, jitc_stream **out) {
+    jitc_cuda_stream *s;
+    TRY(jitc_cuda_consumer_create(d, &s));
+    *out = &s->base;
+    return JIT_OK;
+}
+
+static jit_status consumer_create(jitc_backend *b, int device, jitc_stream **out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, create_consumer(d, out));
+}
+
+static jit_status consumer_mark(jitc_stream *marks, intptr_t other, uint64_t *number) {
+    return jitc_cuda_consumer_mark(jitc_cuda_stream_of(marks), other, number);
+}
+
 static jit_status barrier_inside(jitc_cuda_device *d) {
     /* whichever call it was: they say the same of work that failed */
     return jitc_cuda_device_check(d, jitc_cuda_barrier(&d->backend->cuda), JITC_CU_MemFree);
@@ -339,6 +360,9 @@ static const jitc_backend slots = {
     .event_native = jitc_cuda_event_native,
     .stream_release = stream_release,
     .stream_acquire = stream_acquire,
+    .consumer_id = consumer_id,
+    .consumer_create = consumer_create,
+    .consumer_mark = consumer_mark,
     .barrier = barrier,
     .detach = detach,
     .stream_native = stream_native,

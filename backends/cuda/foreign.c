@@ -120,11 +120,18 @@ static jit_status wait_for_other_context(jitc_cuda_stream *s, intptr_t other, CU
     return status;
 }
 
+static jit_status find_context(jitc_cuda_stream *s, intptr_t other, CUcontext *out) {
+    *out = s->device->context;
+    if (other <= JITC_STREAM_PER_THREAD)
+        return JIT_OK;
+    return check(s, other, jitc_cuda_of(s)->StreamGetCtx(handle_of(other), out),
+                 JITC_CU_StreamGetCtx);
+}
+
 static jit_status wait_for(jitc_cuda_stream *s, intptr_t other) {
     const jitc_cuda *c = jitc_cuda_of(s);
-    CUcontext context = s->device->context;
-    if (other > JITC_STREAM_PER_THREAD)
-        TRY(check(s, other, c->StreamGetCtx(handle_of(other), &context), JITC_CU_StreamGetCtx));
+    CUcontext context;
+    TRY(find_context(s, other, &context));
     if (context != s->device->context)
         return wait_for_other_context(s, other, context);
     TRY(check(s, other, c->EventRecord(s->sync_stream_event, handle_of(other)),
@@ -156,4 +163,39 @@ jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other) {
         return JIT_OK; /* ORDER: the legacy stream's work before ours, as our streams are blocking
                         */
     INSIDE(s->device, acquire_inside(s, other));
+}
+
+/* ---- Those who have read our memory ---- */
+
+/* Handles are used again for other streams, numbers are not. A driver without the function can tell
+ * nobody apart. */
+uint64_t jitc_cuda_consumer_id(jitc_cuda_device *d, intptr_t other) {
+    const jitc_cuda *c = &d->backend->cuda;
+    unsigned long long id = 0;
+    jitc_cuda_scope scope;
+    if (!c->StreamGetId || !jitc_cuda_enter_failed(d, &scope))
+        return 0;
+    if (c->StreamGetId(handle_of(other), &id) != CUDA_SUCCESS)
+        id = 0;
+    jitc_cuda_leave(d, &scope);
+    return id;
+}
+
+/* Nobody knows how long another context lives, and with it its events: one of ours stands for
+ * them. */
+static jit_status mark_inside(jitc_cuda_stream *marks, intptr_t other, uint64_t *number) {
+    bool capturing;
+    CUcontext context;
+    TRY(is_capturing(marks, other, &capturing));
+    if (capturing)
+        return fail_capture(other, "and what is captured does not run");
+    TRY(find_context(marks, other, &context));
+    if (context == marks->device->context)
+        return jitc_cuda_mark_other(marks, handle_of(other), number);
+    TRY(wait_for_other_context(marks, other, context));
+    return jitc_cuda_mark_other(marks, marks->stream, number);
+}
+
+jit_status jitc_cuda_consumer_mark(jitc_cuda_stream *marks, intptr_t other, uint64_t *number) {
+    INSIDE(marks->device, mark_inside(marks, other, number));
 }

@@ -44,20 +44,17 @@ static void forget_first_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
         s->mark[i] = s->mark[i + 1];
 }
 
-/* A mark behind all that has been submitted. */
-static outcome record_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES(&s->mutex) {
+/* A mark for `number`, the last one, behind what is queued on `where`. */
+static outcome record_on_locked(jitc_cuda_stream *s, CUstream where, uint64_t number,
+                                jitc_cuda_mark **out) REQUIRES(&s->mutex) {
     jitc_cuda_mark *m;
-    if (s->marks && s->mark[s->marks - 1]->number == s->submitted) {
-        *out = s->mark[s->marks - 1];
-        return (outcome) {CUDA_SUCCESS, JITC_CU_EventRecord};
-    }
     *out = NULL;
     outcome o = take_mark_locked(s, &m);
     if (o.result != CUDA_SUCCESS)
         return o;
     m->users = 1;
-    m->number = s->submitted;
-    o = (outcome) {jitc_cuda_of(s)->EventRecord(m->event, s->stream), JITC_CU_EventRecord};
+    m->number = number;
+    o = (outcome) {jitc_cuda_of(s)->EventRecord(m->event, where), JITC_CU_EventRecord};
     if (o.result != CUDA_SUCCESS) {
         drop_mark_locked(s, m);
         return o;
@@ -66,6 +63,15 @@ static outcome record_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES
         forget_first_locked(s);
     s->mark[s->marks++] = *out = m;
     return o;
+}
+
+/* A mark behind all that has been submitted. */
+static outcome record_locked(jitc_cuda_stream *s, jitc_cuda_mark **out) REQUIRES(&s->mutex) {
+    if (s->marks && s->mark[s->marks - 1]->number == s->submitted) {
+        *out = s->mark[s->marks - 1];
+        return (outcome) {CUDA_SUCCESS, JITC_CU_EventRecord};
+    }
+    return record_on_locked(s, s->stream, s->submitted, out);
 }
 
 /* The first mark at or behind number n, which has been submitted. */
@@ -101,7 +107,8 @@ uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
 
 static jit_status create_handles(jitc_cuda_stream *s) {
     const jitc_cuda *c = jitc_cuda_of(s);
-    TRY(jitc_cuda_device_check(s->device, c->StreamCreate(&s->stream, CU_STREAM_DEFAULT),
+    unsigned flags = s->is_consumer ? CU_STREAM_NON_BLOCKING : CU_STREAM_DEFAULT;
+    TRY(jitc_cuda_device_check(s->device, c->StreamCreate(&s->stream, flags),
                                JITC_CU_StreamCreate));
     jit_status status = jitc_cuda_device_check(
         s->device, c->EventCreate(&s->sync_stream_event, CU_EVENT_DISABLE_TIMING),
@@ -111,11 +118,12 @@ static jit_status create_handles(jitc_cuda_stream *s) {
     return status;
 }
 
-jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out) {
+static jit_status create(jitc_cuda_device *d, bool is_consumer, jitc_cuda_stream **out) {
     void *p;
     TRY(jitc_calloc(1, sizeof(jitc_cuda_stream), &p));
     jitc_cuda_stream *s = p;
     s->device = d;
+    s->is_consumer = is_consumer;
     jit_status status = create_handles(s);
     if (status != JIT_OK) {
         free(s);
@@ -123,12 +131,21 @@ jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out) 
     }
     jitc_mutex_init(&s->mutex);
     jitc_store_relaxed(&s->first_call, UINT64_MAX);
+    *out = s;
+    return JIT_OK;
+}
+
+jit_status jitc_cuda_consumer_create(jitc_cuda_device *d, jitc_cuda_stream **out) {
+    return create(d, true, out);
+}
+
+jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out) {
+    TRY(create(d, false, out));
     jitc_mutex_lock(&d->lock);
-    s->next = d->streams;
-    d->streams = s;
+    (*out)->next = d->streams;
+    d->streams = *out;
     jitc_add_relaxed(&d->stream_count, 1u);
     jitc_mutex_unlock(&d->lock);
-    *out = s;
     return JIT_OK;
 }
 
@@ -165,7 +182,10 @@ static void destroy_probe(jitc_cuda_stream *s) {
 void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     jitc_cuda_scope scope;
     jitc_cuda_calls_wait(s, UINT64_MAX - 1);
-    unlink_stream(s->device, s);
+    if (!s->is_consumer)
+        unlink_stream(s->device, s);
+    else if (s->device->backend->forked)
+        jitc_mutex_init(&s->mutex); /* whoever held it is not there */
     jitc_cuda_staging_forget(s);
     bool there = jitc_cuda_enter_failed(s->device, &scope);
     free_marks(s, there);
@@ -257,7 +277,7 @@ static outcome wait_inside(jitc_cuda_stream *s, uint64_t n) {
     outcome o = {CUDA_ERROR_UNKNOWN, JITC_CU_EventSynchronize};
     if (m)
         o = wait_for_mark(s, m);
-    if (o.result != CUDA_SUCCESS && !jitc_cuda_is_final(o.result))
+    if (o.result != CUDA_SUCCESS && !jitc_cuda_is_final(o.result) && !s->is_consumer)
         o = wait_for_all(s); /* without events, then */
     if (jitc_cuda_is_final(o.result))
         jitc_cuda_device_fail(s->device, o.result, o.function, "");
@@ -331,6 +351,17 @@ void jitc_cuda_note_wait(jitc_cuda_stream *s) {
     if (!s->batch.count) /* else what is held back comes behind it and stands for it */
         jitc_store_release(&s->base.queued, jitc_cuda_submitted_locked(s)); /* pairs with waiters */
     jitc_mutex_unlock(&s->mutex);
+}
+
+jit_status jitc_cuda_mark_other(jitc_cuda_stream *s, CUstream other, uint64_t *number) {
+    jitc_cuda_mark *m;
+    jitc_mutex_lock(&s->mutex);
+    outcome o = record_on_locked(s, other, s->submitted + 1, &m);
+    if (o.result == CUDA_SUCCESS)
+        *number = jitc_cuda_submitted_locked(s);
+    jitc_store_release(&s->base.queued, s->submitted); /* pairs with waiters */
+    jitc_mutex_unlock(&s->mutex);
+    return jitc_cuda_device_check(s->device, o.result, o.function);
 }
 
 void jitc_cuda_stream_forked(jitc_cuda_stream *s) {

@@ -81,7 +81,8 @@ struct jitc_cuda_stream {
     jitc_stream base;
     jitc_cuda_device *device;
     CUstream stream;
-    _Atomic uint64_t last;       /* number given out last; written by the holder of base.lock */
+    bool is_consumer;      /* it stands for a stream of somebody else, on which its marks may be */
+    _Atomic uint64_t last; /* number given out last; written by the holder of base.lock */
     _Atomic uint64_t finished;   /* known to be done */
     _Atomic uint64_t first_call; /* number of the first call not made yet; UINT64_MAX: none */
     atomic_bool shown;           /* its handle, to a user: there may be work that is not ours */
@@ -121,6 +122,10 @@ static inline CUdeviceptr jitc_cuda_address(const void *pointer) {
 /* stream.c */
 
 jit_status jitc_cuda_stream_create(jitc_cuda_device *d, jitc_cuda_stream **out);
+/** One that stands for somebody else's: not blocking, and not one of the device's streams. */
+jit_status jitc_cuda_consumer_create(jitc_cuda_device *d, jitc_cuda_stream **out);
+/** A new number, behind what is queued on `other`, a stream of the same context. */
+jit_status jitc_cuda_mark_other(jitc_cuda_stream *s, CUstream other, uint64_t *number);
 /** Also on a device that has failed. */
 void jitc_cuda_stream_destroy(jitc_cuda_stream *s);
 /** The number of work that has just been handed to the driver. */

@@ -274,7 +274,21 @@ static jit_status others_stream(jitc_stream *s, intptr_t other) {
     return jitc_fail(JIT_INVALID_ARGUMENT, "llvm: there are no streams of others on the CPU");
 }
 
-/** There are none. */
+/** Others have no streams here. */
+static uint64_t consumer_id(jitc_stream *s, intptr_t other) {
+    (void) s, (void) other;
+    return 0;
+}
+
+static jit_status consumer_create(jitc_backend *b, int device, jitc_stream **out) {
+    return stream_create(b, device, out);
+}
+
+static jit_status consumer_mark(jitc_stream *marks, intptr_t other, uint64_t *number) {
+    *number = 0;
+    return others_stream(marks, other);
+}
+
 static jit_status barrier(jitc_backend *b, int device) {
     (void) b, (void) device;
     return JIT_OK;
@@ -472,6 +486,9 @@ static const jitc_backend slots = {
     .event_native = event_native,
     .stream_release = others_stream,
     .stream_acquire = others_stream,
+    .consumer_id = consumer_id,
+    .consumer_create = consumer_create,
+    .consumer_mark = consumer_mark,
     .barrier = barrier,
     .detach = detach,
     .stream_native = stream_native,

@@ -4,6 +4,7 @@
  * function says so. */
 #include "api/eval.h"
 #include "api/event.h"
+#include "device/lend.h"
 #include <jit/cuda.h>
 
 enum { STREAM_AMBIGUOUS = 0 }; /* one of the two default streams, or one that cannot be named */
@@ -57,6 +58,7 @@ jit_status jit_cuda_sync_stream(uintptr_t stream) {
         return JIT_OK;
     jitc_stream *s = p.state->stream;
     jitc_mutex_lock(&s->lock);
+    jitc_consumer_seen(p.state->device, s, other);
     jit_status status = s->backend->stream_release(s, other);
     jitc_mutex_unlock(&s->lock);
     return status;
@@ -71,6 +73,8 @@ jit_status jit_cuda_wait_stream(uintptr_t stream) {
     TRY(make_state(&p));
     jitc_stream *s = p.state->stream;
     jitc_mutex_lock(&s->lock);
+    jitc_consumer_seen(p.state->device, s,
+                       other == STREAM_AMBIGUOUS ? JITC_STREAM_PER_THREAD : other);
     jit_status status = s->backend->stream_acquire(s, other);
     jitc_stream_note_user_wait(s);
     jitc_mutex_unlock(&s->lock);

@@ -150,6 +150,16 @@ typedef struct jitc_launch_args {
     X(stream_release, jit_status, (jitc_stream * s, intptr_t other))                               \
     /* What was queued on `other` so far comes before what is queued on s from now on. */          \
     X(stream_acquire, jit_status, (jitc_stream * s, intptr_t other))                               \
+    /* Those who work with what they were lent (lend.h). Holder of s->lock; never waits. */        \
+    /* A number that stands for the stream `other`, of the calling thread for its default one, and \
+     * never for another; 0: nobody can say which it is. */                                        \
+    X(consumer_id, uint64_t, (jitc_stream * s, intptr_t other))                                    \
+    /* A stream of ours that stands for one of others: its numbers are places there. Destroyed by  \
+     * stream_destroy(). The caller fills in what all streams have. */                             \
+    X(consumer_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))              \
+    /* *number: of `marks`, what is queued on `other` so far; all former ones must be of the same  \
+     * stream, or done. Nothing is touched that is being captured: JIT_UNSUPPORTED. Any thread. */ \
+    X(consumer_mark, jit_status, (jitc_stream * marks, intptr_t other, uint64_t *number))          \
     /* Any thread, under no lock but that of a stream that queues. Waits for all work of all       \
      * streams on the device, also that of others. JIT_DEVICE_FAILED. */                           \
     X(barrier, jit_status, (jitc_backend * b, int device))                                         \

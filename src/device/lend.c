@@ -1,15 +1,11 @@
 #include "device/lend.h"
+#include "device/consumer.h"
 #include "device/memory.h"
 #include <stdlib.h>
 
 enum {
     LEAST = 1 << 14 /* bytes that something pending counts for, as its record takes memory too */
 };
-
-/* Who reads what was lent, and what it has given back. */
-typedef struct jitc_consumer {
-    struct jitc_lent *pending;
-} jitc_consumer;
 
 /* A loan, or what is left of it: pending. */
 typedef struct jitc_lent {
@@ -21,6 +17,7 @@ typedef struct jitc_lent {
 struct jitc_lender {
     jitc_device *device;
     jitc_lent *lent;       /* not ended */
+    jitc_consumers others; /* by the number of their streams */
     jitc_consumer unknown; /* nobody knows on which stream it reads */
     jitc_consumer ordered; /* nobody has to be waited for, but an end may call the driver */
     _Atomic size_t bytes;  /* pending; changed under the lock, read without */
@@ -81,6 +78,16 @@ static jitc_lent *take_pending_locked(jitc_lender *l, jitc_consumer *c) REQUIRES
     return all;
 }
 
+/* The same, in front of *all. */
+static void collect_locked(jitc_lender *l, jitc_consumer *c, jitc_lent **all)
+    REQUIRES(&loans.lock) {
+    for (jitc_lent *e = take_pending_locked(l, c), *next; e; e = next) {
+        next = e->next;
+        e->next = *all;
+        *all = e;
+    }
+}
+
 static jitc_lent *take_pending(jitc_lender *l, jitc_consumer *c) {
     jitc_mutex_lock(&loans.lock);
     jitc_lent *all = take_pending_locked(l, c);
@@ -124,38 +131,138 @@ static void drop_all(jitc_lender *l, jitc_lent *all, bool locked) {
     }
 }
 
-static jit_status pass_barrier(const jitc_device *d) {
-    jitc_error before, ignored;
-    jitc_error_take(&before);
-    jit_status status = d->backend->barrier(d->backend, d->id);
+/* What fails here is tried again, and is no error of the thread. */
+static jit_status forgive(const jitc_error *before, jit_status status) {
+    jitc_error ignored;
     jitc_error_take(&ignored);
-    jitc_error_raise(&before);
+    jitc_error_raise(before);
     return status;
+}
+
+/* Of all consumers that have to be waited for. */
+static void collect_all_locked(jitc_lender *l, jitc_lent **all) REQUIRES(&loans.lock) {
+    collect_locked(l, &l->unknown, all);
+    for (int i = 0; i < JITC_CONSUMER_BUCKETS; ++i)
+        for (jitc_consumer *c = l->others.bucket[i]; c; c = c->next)
+            collect_locked(l, c, all);
+}
+
+static jitc_lent *take_all_pending(jitc_lender *l) {
+    jitc_lent *all = NULL;
+    jitc_mutex_lock(&loans.lock);
+    collect_all_locked(l, &all);
+    jitc_mutex_unlock(&loans.lock);
+    return all;
 }
 
 /* ORDER: what consumers read before the memory is used again, by the wait of the CPU for all that
  * the device does; without it the consumer may see the next owner's data. */
 bool jitc_lend_recall(const jitc_device *d, bool locked) {
     jitc_lender *l = d->lender;
+    jitc_error before;
     if (!jitc_load_relaxed(&l->bytes))
         return false;
-    jitc_lent *ordered = take_pending(l, &l->ordered), *unknown = take_pending(l, &l->unknown);
-    bool some = ordered || unknown;
+    jitc_lent *ordered = take_pending(l, &l->ordered), *others = take_all_pending(l);
+    bool some = ordered || others;
     drop_all(l, ordered, locked);
-    if (unknown && pass_barrier(d) != JIT_OK) {
-        put_back(l, unknown);
+    jitc_error_take(&before);
+    if (others && forgive(&before, d->backend->barrier(d->backend, d->id)) != JIT_OK) {
+        put_back(l, others);
         return ordered != NULL;
     }
-    drop_all(l, unknown, locked);
+    drop_all(l, others, locked);
     return some;
+}
+
+/* ---- Consumers ---- */
+
+/* Takes it in hands, or one that may come to stand for the stream and that is not found any more:
+ * *idle. */
+static jitc_consumer *find_consumer(jitc_lender *l, uint64_t id, jitc_consumer **idle) {
+    jitc_mutex_lock(&loans.lock);
+    jitc_consumer *c = jitc_consumer_find(&l->others, id);
+    *idle = c ? NULL : jitc_consumer_idle(&l->others, id);
+    if (c)
+        ++c->users;
+    jitc_mutex_unlock(&loans.lock);
+    return c;
+}
+
+static void let_go(jitc_consumer *c) {
+    jitc_mutex_lock(&loans.lock);
+    --c->users;
+    jitc_mutex_unlock(&loans.lock);
+}
+
+/* One for the stream: `idle`, or a new one; or NULL. */
+static jitc_consumer *make_consumer(jitc_lender *l, uint64_t id, jitc_consumer *idle) {
+    if (idle && !jitc_consumer_done(idle)) {
+        let_go(idle);
+        idle = NULL;
+    }
+    jitc_consumer *own = idle ? idle : calloc(1, sizeof *own);
+    if (!own)
+        return NULL;
+    jitc_mutex_lock(&loans.lock);
+    jitc_consumer *c = jitc_consumer_find(&l->others, id); /* another thread's, meanwhile */
+    if (!c && idle)
+        idle->id = id;
+    else if (!c)
+        jitc_consumer_add(&l->others, own, id);
+    own->users = !c;
+    if (c)
+        ++c->users;
+    jitc_mutex_unlock(&loans.lock);
+    if (c && !idle)
+        free(own);
+    return c ? c : own;
+}
+
+/* Who works on the stream; in hands, unless it is one that is always there. NULL: nobody has to be
+ * waited for. */
+static jitc_consumer *consumer_of(jitc_lender *l, jitc_stream *s, intptr_t token) {
+    jitc_consumer *idle;
+    uint64_t id = token > JITC_STREAM_LEGACY ? s->backend->consumer_id(s, token) : 0;
+    if (!id)
+        return NULL;
+    jitc_consumer *c = find_consumer(l, id, &idle);
+    return c ? c : make_consumer(l, id, idle);
+}
+
+static jit_status mark(const jitc_lender *l, jitc_consumer *c, intptr_t token, jitc_use *out) {
+    TRY(jitc_consumer_marks(c, l->device, &out->stream));
+    return out->stream->backend->consumer_mark(out->stream, token, &out->number);
+}
+
+/* ORDER: what the consumer has read before the memory is used again, by a mark behind all that its
+ * stream has got, which is a use of the memory like those of our streams; without it the consumer
+ * may see the next owner's data. */
+static void settle(jitc_lender *l, jitc_consumer *c, intptr_t token) {
+    jitc_error before;
+    jitc_use use;
+    jitc_lent *all = take_pending(l, c);
+    if (!all)
+        return;
+    jitc_error_take(&before);
+    if (forgive(&before, mark(l, c, token, &use)) != JIT_OK) {
+        put_back(l, all);
+        return;
+    }
+    for (jitc_lent *e = all; e; e = e->next)
+        jitc_buffer_did_read(e->buffer, use.stream, use.number);
+    drop_all(l, all, true);
 }
 
 void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token) {
     jitc_lender *l = d->lender;
     if (!jitc_load_relaxed(&l->bytes))
         return;
-    (void) s, (void) token;
     drop_all(l, take_pending(l, &l->ordered), true);
+    jitc_consumer *c = consumer_of(l, s, token);
+    if (!c)
+        return;
+    settle(l, c, token);
+    let_go(c);
 }
 
 /* ---- Lending ---- */
@@ -171,47 +278,67 @@ static jit_status lend_host(jitc_buffer *b, intptr_t token) {
     return jitc_buffer_wait(b, false);
 }
 
-static jitc_consumer *find_consumer(jitc_buffer *b, intptr_t token) {
-    jitc_lender *l = b->device->lender;
-    /* ORDER: what is read on the legacy stream before the memory is used again, as our streams are
-     * blocking ones. */
-    if (token == JITC_STREAM_LEGACY)
-        return b->foreign ? &l->ordered : NULL;
-    return &l->unknown;
-}
-
-static jit_status lend_device(jitc_buffer *b, jitc_stream *s, intptr_t token,
-                              jitc_consumer **consumer) {
-    if (token == INTPTR_MIN)
-        token = JITC_STREAM_LEGACY;
-    if (token < JITC_STREAM_NONE)
-        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %lld stands for no stream",
-                         b->device->backend->name, (long long) token);
+/* Its stream, if it has one, has been seen. */
+static jit_status lend_device(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_consumer *c) {
     TRY(jitc_buffer_lend(b, s));
-    jitc_consumer_seen(b->device, s, token);
-    *consumer = find_consumer(b, token);
+    if (c)
+        settle(b->device->lender, c, token);
     return token ? s->backend->stream_release(s, token) : JIT_OK;
 }
 
+static jit_status read_token(const jitc_buffer *b, intptr_t *token) {
+    if (*token == INTPTR_MIN)
+        *token = JITC_STREAM_LEGACY;
+    if (*token >= JITC_STREAM_NONE)
+        return JIT_OK;
+    return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %lld stands for no stream",
+                     b->device->backend->name, (long long) *token);
+}
+
+static void add_loan(jitc_lender *l, jitc_lent *e, jitc_buffer *b, jitc_loan *loan) {
+    e->buffer = b;
+    jitc_buffer_ref(b);
+    jitc_mutex_lock(&loans.lock);
+    link_locked(l, e);
+    if (e->consumer)
+        ++e->consumer->loans;
+    jitc_mutex_unlock(&loans.lock);
+    loan->lent = e;
+}
+
+static jit_status lend_to_stream(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_lent *e,
+                                 jitc_loan *loan) {
+    jitc_lender *l = b->device->lender;
+    TRY(read_token(b, &token));
+    if (jitc_load_relaxed(&l->bytes))
+        drop_all(l, take_pending(l, &l->ordered), true);
+    jitc_consumer *c = consumer_of(l, s, token);
+    jit_status status = lend_device(b, s, token, c);
+    /* ORDER: what is read on the legacy stream before the memory is used again, as our streams are
+     * blocking ones. */
+    if (token == JITC_STREAM_LEGACY)
+        e->consumer = b->foreign ? &l->ordered : NULL;
+    else
+        e->consumer = c ? c : &l->unknown;
+    if (status == JIT_OK)
+        add_loan(l, e, b, loan);
+    if (c)
+        let_go(c);
+    return status;
+}
+
 jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan) {
-    jitc_device *d = b->device;
     void *p = NULL;
     loan->lent = NULL;
     TRY(jitc_calloc(1, sizeof(jitc_lent), &p));
     jitc_lent *e = p;
-    jit_status status =
-        d->backend->host_memory ? lend_host(b, token) : lend_device(b, s, token, &e->consumer);
-    if (status != JIT_OK) {
+    jit_status status = b->device->backend->host_memory ? lend_host(b, token)
+                                                        : lend_to_stream(b, s, token, e, loan);
+    if (status != JIT_OK)
         free(e);
-        return status;
-    }
-    e->buffer = b;
-    jitc_buffer_ref(b);
-    jitc_mutex_lock(&loans.lock);
-    link_locked(d->lender, e);
-    jitc_mutex_unlock(&loans.lock);
-    loan->lent = e;
-    return JIT_OK;
+    else if (!loan->lent)
+        add_loan(b->device->lender, e, b, loan);
+    return status;
 }
 
 static void end_now(jitc_lender *l, jitc_lent *e) {
@@ -236,10 +363,12 @@ void jitc_loan_end(jitc_loan *loan) {
     bool pends = l && e->consumer;
     if (l)
         unlink_locked(l, e);
-    if (pends)
+    if (pends) {
+        --e->consumer->loans;
         pend_locked(l, e);
-    else if (l)
+    } else if (l) {
         ++l->ending; /* the device stays meanwhile */
+    }
     jitc_mutex_unlock(&loans.lock);
     if (!pends)
         end_now(l, e);
@@ -272,28 +401,29 @@ static size_t leave_locked(jitc_lent *list, jitc_buffer **all) REQUIRES(&loans.l
     return count;
 }
 
-/* What is lent, and what was given back only now, outlives the device. The latter is returned. */
-static jitc_lent *detach_locked(jitc_lender *l) REQUIRES(&loans.lock) {
+/* What is lent, and what was given back only now: `pending`, outlives the device. */
+static void detach_locked(jitc_lender *l, jitc_lent *pending) REQUIRES(&loans.lock) {
     jitc_backend *b = l->device->backend;
-    jitc_consumer *const consumers[] = {&l->ordered, &l->unknown};
-    jitc_lent *pending = NULL;
     jitc_buffer *all = NULL;
     jitc_detached end = {0};
-    size_t count = leave_locked(l->lent, &all);
-    for (size_t i = 0; i < sizeof consumers / sizeof *consumers; ++i) {
-        jitc_lent *list = take_pending_locked(l, consumers[i]);
-        count += leave_locked(list, &all);
-        while (list) {
-            jitc_lent *e = list;
-            list = e->next;
-            e->next = pending;
-            pending = e;
-        }
-    }
+    size_t count = leave_locked(l->lent, &all) + leave_locked(pending, &all);
     if (count)
         b->detach(b, l->device->id, count, &end);
     for (; all; all = all->next_free)
         all->end = end;
+}
+
+/* ORDER: references that are being given up before the device ends, by this wait for them; without
+ * it they give memory back to what is not there. */
+static jitc_lent *end_loans(jitc_lender *l) {
+    jitc_lent *pending = NULL;
+    jitc_mutex_lock(&loans.lock);
+    while (l->ending)
+        jitc_cond_wait(&loans.ended, &loans.lock);
+    collect_locked(l, &l->ordered, &pending);
+    collect_all_locked(l, &pending);
+    detach_locked(l, pending);
+    jitc_mutex_unlock(&loans.lock);
     return pending;
 }
 
@@ -301,15 +431,10 @@ void jitc_lender_destroy(jitc_lender *l) {
     if (!l)
         return;
     jitc_lend_recall(l->device, false);
-    jitc_device_sync(l->device); /* releases of foreign memory that were queued just now */
-    jitc_mutex_lock(&loans.lock);
-    /* ORDER: references that are being given up before the device ends, by this wait for them;
-     * without it they give memory back to what is not there. */
-    while (l->ending)
-        jitc_cond_wait(&loans.ended, &loans.lock);
-    jitc_lent *pending = detach_locked(l);
-    jitc_mutex_unlock(&loans.lock);
-    drop_all(l, pending, false);
+    jitc_consumers_wait(&l->others); /* for what they read of the blocks that will be freed */
+    jitc_device_sync(l->device);     /* releases of foreign memory that were queued just now */
+    drop_all(l, end_loans(l), false);
+    jitc_consumers_finish(&l->others);
     free(l);
 }
 
@@ -322,5 +447,6 @@ void jitc_lend_fork_release(void) UNCHECKED_LOCKING {
 }
 
 void jitc_lend_forked(jitc_device *d) {
+    pthread_cond_init(&loans.ended, NULL);
     d->lender->ending = 0;
 }
