@@ -46,6 +46,11 @@ static void fake_trim(jitc_backend *b, int device) {
 static void fake_share(jitc_backend *b, int device) {
     (void) b, (void) device;
 }
+static jit_status fake_look_up(jitc_backend *b, int device, const void *pointer,
+                               jitc_address *out) {
+    (void) b, (void) device, (void) pointer, (void) out;
+    return unused();
+}
 static jit_status fake_stream_create(jitc_backend *b, int device, jitc_stream **out) {
     (void) b, (void) device, (void) out;
     return unused();
@@ -295,6 +300,7 @@ void fake_init(fake *f) {
                           .free = fake_free,
                           .trim = fake_trim,
                           .share = fake_share,
+                          .look_up = fake_look_up,
                           .stream_create = fake_stream_create,
                           .stream_destroy = fake_stream_destroy,
                           .launch = fake_launch,

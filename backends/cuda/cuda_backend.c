@@ -68,6 +68,12 @@ static void share(jitc_backend *b, int device) {
     jitc_cuda_leave(d, &scope);
 }
 
+static jit_status look_up(jitc_backend *b, int device, const void *pointer, jitc_address *out) {
+    jitc_cuda_device *d;
+    TRY(jitc_cuda_device_get(b, device, &d));
+    INSIDE(d, jitc_cuda_look_up(d, pointer, out));
+}
+
 /* Streams. */
 
 static jit_status create_stream(jitc_cuda_device *d, jitc_stream **out) {
@@ -339,6 +345,7 @@ static const jitc_backend slots = {
     .free = free_block,
     .trim = trim,
     .share = share,
+    .look_up = look_up,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

@@ -140,6 +140,8 @@ void jitc_cuda_trim(jitc_cuda_device *d);
 /** Let other devices reach all blocks, also those to come; to be called once. Some exist already.
  */
 void jitc_cuda_share(jitc_cuda_device *d);
+/** What memory of others is at an address. */
+jit_status jitc_cuda_look_up(jitc_cuda_device *d, const void *pointer, jitc_address *out);
 /** All blocks have been freed, or belong to d->rest, which then has the pool. */
 void jitc_cuda_pool_finish(jitc_cuda_device *d);
 #endif

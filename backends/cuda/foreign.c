@@ -158,10 +158,11 @@ static jit_status acquire_inside(jitc_cuda_stream *s, intptr_t other) {
 
 jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other) {
     TRY(check_token(other, 0));
-    if ((other == JITC_STREAM_NONE || other == JITC_STREAM_LEGACY) &&
+    if (other == JITC_STREAM_LEGACY) /* ORDER: its work before ours, as our streams are blocking */
+        jitc_cuda_note_wait(s);      /* and before what others wait for on ours */
+    if (other <= JITC_STREAM_LEGACY && other != 0 &&
         !jitc_load_acquire(&s->device->failed)) /* pairs with note_locked */
-        return JIT_OK; /* ORDER: the legacy stream's work before ours, as our streams are blocking
-                        */
+        return JIT_OK;
     INSIDE(s->device, acquire_inside(s, other));
 }
 

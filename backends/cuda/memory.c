@@ -230,6 +230,33 @@ void jitc_cuda_trim(jitc_cuda_device *d) {
     d->backend->cuda.MemPoolTrimTo(d->pool.handle, 0);
 }
 
+/* ---- Memory of others ---- */
+
+/* What the driver knows nothing of leaves the values as they are, or makes them 0, or is an invalid
+ * value. */
+jit_status jitc_cuda_look_up(jitc_cuda_device *d, const void *pointer, jitc_address *out) {
+    const jitc_cuda *c = &d->backend->cuda;
+    unsigned type = 0, managed = 0;
+    CUdeviceptr there = 0;
+    int device = 0;
+    int attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
+                        CU_POINTER_ATTRIBUTE_IS_MANAGED, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL};
+    void *values[] = {&type, &there, &managed, &device};
+    *out = (jitc_address) {.kind = JITC_ADDRESS_UNKNOWN};
+    if (!c->PointerGetAttributes)
+        return JIT_OK;
+    CUresult result = c->PointerGetAttributes(4, attributes, values, jitc_cuda_address(pointer));
+    if (result != CUDA_ERROR_INVALID_VALUE)
+        TRY(jitc_cuda_device_check(d, result, JITC_CU_PointerGetAttributes));
+    out->kind = managed                        ? JITC_ADDRESS_MANAGED
+                : type == CU_MEMORYTYPE_DEVICE ? JITC_ADDRESS_DEVICE
+                : type == CU_MEMORYTYPE_HOST   ? JITC_ADDRESS_PINNED
+                                               : JITC_ADDRESS_HOST;
+    out->device = device;
+    out->on_device = (void *) (uintptr_t) there;
+    return JIT_OK;
+}
+
 /* ---- Tables of arguments ---- */
 
 /* The stream runs in order: a table may be written behind the launches that were submitted. */

@@ -135,6 +135,13 @@ static void share(jitc_backend *b, int device) {
     (void) b, (void) device;
 }
 
+/** The host can use everything that is here. */
+static jit_status look_up(jitc_backend *b, int device, const void *pointer, jitc_address *out) {
+    (void) b, (void) device;
+    *out = (jitc_address) {.kind = JITC_ADDRESS_HOST, .on_device = (void *) (uintptr_t) pointer};
+    return JIT_OK;
+}
+
 /* Streams. */
 
 static jit_status stream_create(jitc_backend *b, int device, jitc_stream **out) {
@@ -465,6 +472,7 @@ static const jitc_backend slots = {
     .free = free_block,
     .trim = trim,
     .share = share,
+    .look_up = look_up,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
     .launch = launch,

@@ -57,6 +57,12 @@ static void count_up(char *to, uint64_t first, size_t element, size_t count) {
     }
 }
 
+/* Memory of others may hold bytes other than 0 and 1 (also in copies of ours): all are true. */
+static void normalise_bools(uint8_t *bytes, size_t count) {
+    for (size_t i = 0; i < count; ++i)
+        bytes[i] = bytes[i] != 0;
+}
+
 static jit_status copy_out(jitc_thread *t, const jitc_contents *c, size_t offset, size_t count,
                            void *destination) {
     size_t element = jitc_dtypes[c->info.type].bytes;
@@ -106,6 +112,8 @@ static jit_status read(const char *function, jit_var v, bool whole, size_t offse
         status = evaluated(g, t, function, v, false, &c);
     if (status == JIT_OK && count)
         status = copy_out(t, &c, offset, count, destination);
+    if (status == JIT_OK && c.buffer && c.info.type == JIT_bool)
+        normalise_bools(destination, count);
     jitc_buffer_unref(c.buffer);
     return status;
 }

@@ -72,6 +72,19 @@ typedef struct jitc_launch_args {
     uint32_t count;
 } jitc_launch_args;
 
+/** What memory is at an address that somebody else has named. */
+typedef struct jitc_address {
+    enum {
+        JITC_ADDRESS_UNKNOWN, /* the driver cannot tell */
+        JITC_ADDRESS_HOST,    /* of the host, and unknown to the driver */
+        JITC_ADDRESS_PINNED,  /* of the host, and used by devices as well */
+        JITC_ADDRESS_DEVICE,
+        JITC_ADDRESS_MANAGED /* of both */
+    } kind;
+    int device;      /* of DEVICE and MANAGED */
+    void *on_device; /* what the device that asks calls it; NULL if it cannot use it */
+} jitc_address;
+
 #define JITC_BACKEND_SLOTS(X)                                                                      \
     /* Any thread. Number of devices. JIT_UNAVAILABLE, and what is missing, if there is none. */   \
     X(device_count, jit_status, (jitc_backend * b, int *out))                                      \
@@ -88,6 +101,8 @@ typedef struct jitc_launch_args {
     /* Any thread; a block of the device is about to be shown to the user. Work of others may use  \
      * it on any device that can reach it. Cheap, but for the first time. */                       \
     X(share, void, (jitc_backend * b, int device))                                                 \
+    /* Any thread. What is at an address, seen from a device. */                                   \
+    X(look_up, jit_status, (jitc_backend * b, int device, const void *pointer, jitc_address *out)) \
     /* Any thread. The caller fills in what all streams have (jitc_stream). */                     \
     X(stream_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))                \
     /* Any thread; the stream is idle. */                                                          \
