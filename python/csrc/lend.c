@@ -1,0 +1,141 @@
+/* lend.c: arrays for others: __dlpack__() and what goes with it. */
+#include "bridge.h"
+
+DLDevice bridge_device(const bridge_array *a) {
+    if (jit_backend_of(a->var) == JIT_CUDA)
+        return (DLDevice) {kDLCUDA, jit_device_of(a->var)};
+    return (DLDevice) {kDLCPU, 0};
+}
+
+PyObject *bridge_dlpack_device(PyObject *self, PyObject *unused) {
+    const bridge_array *a = (bridge_array *) self;
+    (void) unused;
+    if (!jit_backend_of(a->var))
+        return bridge_raise_last();
+    DLDevice device = bridge_device(a);
+    return Py_BuildValue("(ii)", (int) device.device_type, (int) device.device_id);
+}
+
+/* The arguments of __dlpack__(). All of these leave what is None as it is. */
+
+static bool read_stream(PyObject *stream, jit_export_options *o) {
+    if (stream == Py_None)
+        return true;
+    o->stream = PyNumber_AsSsize_t(stream, PyExc_OverflowError);
+    return o->stream != -1 || !PyErr_Occurred();
+}
+
+static bool read_version(PyObject *version, jit_export_options *o) {
+    unsigned long major, minor;
+    if (version == Py_None)
+        return true;
+    if (!PyTuple_Check(version)) {
+        PyErr_SetString(PyExc_TypeError, "max_version is not a tuple (major, minor)");
+        return false;
+    }
+    if (!PyArg_ParseTuple(version, "kk;max_version is not (major, minor)", &major, &minor))
+        return false;
+    o->max_major = major < UINT32_MAX ? (uint32_t) major : UINT32_MAX;
+    o->max_minor = minor < UINT32_MAX ? (uint32_t) minor : UINT32_MAX;
+    return true;
+}
+
+static bool read_device(PyObject *wanted, DLDevice own, jit_export_options *o) {
+    if (wanted == Py_None)
+        return true;
+    if (!PyTuple_Check(wanted)) {
+        PyErr_SetString(PyExc_TypeError, "dl_device is not a tuple (type, id)");
+        return false;
+    }
+    if (!PyArg_ParseTuple(wanted, "ii;dl_device is not (type, id)", &o->device_type, &o->device_id))
+        return false;
+    bool is_own = o->device_type == (int) own.device_type && o->device_id == own.device_id;
+    if (is_own || (o->device_type == kDLCPU && o->device_id == 0))
+        return true;
+    PyErr_Format(PyExc_BufferError, "an array of the device (%d, %d) cannot be given to (%d, %d)",
+                 (int) own.device_type, (int) own.device_id, o->device_type, o->device_id);
+    return false;
+}
+
+static bool read_copy(PyObject *copy, jit_export_options *o) {
+    if (copy == Py_None)
+        return true;
+    int truth = PyObject_IsTrue(copy);
+    o->copy = truth ? JIT_COPY_ALWAYS : JIT_COPY_NEVER;
+    return truth >= 0;
+}
+
+static PyObject *export_versioned(const bridge_array *a, const jit_export_options *o) {
+    DLManagedTensorVersioned *tensor;
+    jit_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = jit_export_dlpack(a->var, o, &tensor);
+    Py_END_ALLOW_THREADS;
+    return status == JIT_OK ? bridge_capsule(tensor) : bridge_raise(status);
+}
+
+static PyObject *export_legacy(const bridge_array *a, const jit_export_options *o) {
+    DLManagedTensor *tensor;
+    jit_status status;
+    Py_BEGIN_ALLOW_THREADS;
+    status = jit_export_dlpack_legacy(a->var, o, &tensor);
+    Py_END_ALLOW_THREADS;
+    return status == JIT_OK ? bridge_capsule_legacy(tensor) : bridge_raise(status);
+}
+
+PyObject *bridge_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
+    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    const bridge_array *a = (bridge_array *) self;
+    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
+    jit_export_options o = JIT_EXPORT_OPTIONS;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &stream, &version,
+                                     &device, &copy))
+        return NULL;
+    if (!jit_backend_of(a->var))
+        return bridge_raise_last();
+    if (!read_stream(stream, &o) || !read_version(version, &o) ||
+        !read_device(device, bridge_device(a), &o) || !read_copy(copy, &o))
+        return NULL;
+    o.ndim = a->ndim;
+    o.shape = a->extents;
+    if (o.max_major > 0)
+        return export_versioned(a, &o);
+    o.max_major = o.max_minor = 0;
+    return export_legacy(a, &o);
+}
+
+/* A tuple of n integers. */
+static PyObject *integers(const int64_t *values, int n) {
+    PyObject *tuple = PyTuple_New(n);
+    for (int i = 0; tuple && i < n; ++i) {
+        PyObject *number = PyLong_FromLongLong(values[i]);
+        if (!number || PyTuple_SetItem(tuple, i, number) != 0)
+            Py_CLEAR(tuple);
+    }
+    return tuple;
+}
+
+PyObject *bridge_layout(PyObject *self, PyObject *unused) {
+    const bridge_array *a = (bridge_array *) self;
+    jit_export_options o = JIT_EXPORT_OPTIONS;
+    DLManagedTensorVersioned *tensor;
+    jit_status status;
+    (void) unused;
+    o.stream = JIT_STREAM_NONE;
+    o.ndim = a->ndim;
+    o.shape = a->extents;
+    Py_BEGIN_ALLOW_THREADS;
+    status = jit_export_dlpack(a->var, &o, &tensor);
+    Py_END_ALLOW_THREADS;
+    if (status != JIT_OK)
+        return bridge_raise(status);
+    PyObject *strides = integers(tensor->dl_tensor.strides, a->ndim);
+    PyObject *layout =
+        strides ? Py_BuildValue("(KN)", (unsigned long long) (uintptr_t) tensor->dl_tensor.data,
+                                strides)
+                : NULL;
+    Py_BEGIN_ALLOW_THREADS;
+    tensor->deleter(tensor);
+    Py_END_ALLOW_THREADS;
+    return layout;
+}

@@ -1,0 +1,73 @@
+"""Arrays for other libraries: each function is the method of the same name."""
+import importlib
+
+
+class _Lent:
+    """An array for from_dlpack() of another library, with some arguments of __dlpack__() set."""
+
+    def __init__(self, array, device=None, **settings):
+        self._array, self._device, self._settings = array, device, settings
+
+    def __dlpack__(self, **arguments):
+        return self._array.__dlpack__(**{**arguments, **self._settings})
+
+    def __dlpack_device__(self):
+        return self._device or self._array.__dlpack_device__()
+
+
+def _is_compact(a, transposed=False):
+    """Do the elements lie side by side, in row-major order, or with its dimensions transposed?"""
+    _, strides = a._layout()
+    dimensions = [(stride, n) for stride, n in zip(strides, a.shape) if n != 1]
+    if transposed:
+        dimensions.sort(reverse=True)
+    expected = 1
+    for stride, n in reversed(dimensions):
+        if stride != expected:
+            return a.size == 0
+        expected *= n
+    return True
+
+
+def numpy(a):
+    np = importlib.import_module("numpy")
+    if a.backend == "cuda":
+        return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0)))
+    return np.from_dlpack(a)
+
+
+def array(a, dtype, copy):
+    result = numpy(a)
+    if dtype is not None and result.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"{result.dtype} cannot be {dtype} without a copy")
+        return result.astype(dtype)
+    return result.copy() if copy else result
+
+
+def torch(a):
+    module = importlib.import_module("torch.utils.dlpack")
+    if any(stride < 0 for stride in a._layout()[1]):  # PyTorch has none
+        a = _Lent(a, copy=True)
+    return module.from_dlpack(a)
+
+
+def jax(a):
+    module = importlib.import_module("jax.dlpack")
+    if not _is_compact(a, transposed=True):  # JAX refuses others
+        a = _Lent(a, copy=True)
+    return module.from_dlpack(a)
+
+
+def cupy(a):
+    module = importlib.import_module("cupy")
+    return module.from_dlpack(a) if a.backend == "cuda" else module.asarray(numpy(a))
+
+
+def tf(a):
+    module = importlib.import_module("tensorflow")
+    # It refuses strides, and its operations abort on elements that are not aligned to 64 bytes.
+    address, _ = a._layout()
+    copy = None if address % 64 == 0 and _is_compact(a) else True
+    stream = 0 if a.backend == "cuda" else None
+    return module.experimental.dlpack.from_dlpack(a.__dlpack__(stream=stream, copy=copy))
