@@ -10,6 +10,6 @@ root, formatter = pathlib.Path(sys.argv[1]), sys.argv[2]
 if not formatter or formatter.endswith("NOTFOUND"):
     print("clang-format-19 not found: apt-get install clang-format-19")
     sys.exit(77)
-FOLDERS = ["include", "src", "backends", "tests", "benchmarks", "examples"]
+FOLDERS = ["include", "src", "backends", "tests", "benchmarks", "examples", "python"]
 files = [f for folder in FOLDERS for f in sorted((root / folder).rglob("*.[ch]"))]
 sys.exit(subprocess.run([formatter, "--dry-run", "-Werror", *files]).returncode)

@@ -7,7 +7,7 @@ import re
 import sys
 
 FUNCTION, FILE = 70, 600
-FOLDERS = ["include", "src", "backends", "tests", "benchmarks", "examples"]
+FOLDERS = ["include", "src", "backends", "tests", "benchmarks", "examples", "python"]
 # The layout is clang-format's: of a function, only the first line, labels and the closing brace
 # stand in column 0, and the brace alone on its line.
 HEAD = re.compile(r"^[A-Za-z_](?!\w*:$)")
