@@ -2,7 +2,7 @@
 # Runs what tools/bundle.sh has packed. One line a test, a summary, logs in the folder logs/; not 0 if
 # a test failed.
 # usage: sh run.sh [llvm|cuda|sim|all] [test...]   tests on the CPU, the GPU, the simulated GPU
-#        sh run.sh bench [name [option...]]        a benchmark (cuda, memory, sync_modes); the last's report
+#        sh run.sh bench [name [option...]]        a benchmark (cuda, dlpack, memory, sync_modes); the last's report
 #                                                  and plots: logs/results
 #        sh run.sh demo                            the examples, on all devices that are there
 #        sh run.sh math [option...]                errors of the math functions on the GPU, as a table
@@ -207,7 +207,7 @@ demo() {
     status=0
     export JITC_CACHE_DIR="$home/logs/cache/demo"
     rm -rf "$JITC_CACHE_DIR"
-    for example in saxpy black_scholes; do
+    for example in saxpy black_scholes share; do
         echo "$example:"
         "bin/$example" || status=1
     done

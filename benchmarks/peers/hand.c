@@ -54,6 +54,23 @@ void hand_saxpy_streaming(float *restrict z, float a, const float *x, const floa
 #endif
 }
 
+void hand_transposed(float *restrict z, const float *x, size_t side) {
+#pragma omp parallel for
+    for (size_t i = 0; i < side; ++i)
+        for (size_t j = 0; j < side; ++j)
+            z[i * side + j] = 2 * x[j * side + i] + 1;
+}
+
+void hand_transposed_tiled(float *restrict z, const float *x, size_t side) {
+    enum { TILE = 16 };
+#pragma omp parallel for
+    for (size_t from = 0; from < side; from += TILE)
+        for (size_t column = 0; column < side; column += TILE)
+            for (size_t i = from; i < side && i < from + TILE; ++i)
+                for (size_t j = column; j < side && j < column + TILE; ++j)
+                    z[i * side + j] = 2 * x[j * side + i] + 1;
+}
+
 void hand_horner(float *restrict z, const float *x, const float *c, size_t n) {
     float k[HAND_COEFFICIENTS];
     memcpy(k, c, sizeof k);

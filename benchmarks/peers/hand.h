@@ -23,6 +23,10 @@ void hand_black_scholes(float *restrict z, const float *s, const float *k, const
                         size_t n);
 void hand_gather(float *restrict z, const float *x, const uint32_t *index, size_t n);
 
+/* z = 2 x' + 1 for a square matrix, z row by row; the second in tiles that fit the cache. */
+void hand_transposed(float *restrict z, const float *x, size_t side);
+void hand_transposed_tiled(float *restrict z, const float *x, size_t side);
+
 /* A function applied to arrays; `y` is ignored by those of one argument. */
 typedef void hand_function(float *restrict z, const float *x, const float *y, size_t n);
 /* glibc's vector variant of "exp", "log", "sin", "cos", "pow" or "erf". NULL: no such name. */
