@@ -16,6 +16,7 @@ static cuda_world w;
 static void start(void) {
     w = cuda_world_find();
     support_init();
+    ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
     if (w.seed)
         w.seed(20);
     if (w.kernel_time_us)
@@ -127,12 +128,22 @@ static void *queue_reads(void *context) {
     return NULL;
 }
 
-/* Memory is given back while another stream still reads it: what comes next must not get it, or
- * must wait. */
+static void *address_of(jit_var v) {
+    void *address;
+    ASSERT_OK(jit_data(v, &address));
+    return address;
+}
+
+static void expect_same_memory(jit_var v, const void *former) {
+    cr_assert_eq(address_of(v), former, "the memory is not used again: nothing is tested");
+}
+
+/* Memory is given back while another stream still reads it, and used again behind that. */
 Test(cuda_order, memory_is_reused_after_its_last_reader, .timeout = 60) {
     for (int round = 0; round < 8; ++round) {
         pthread_t thread;
         jit_var x = cuda_world_ramp(SIZE);
+        void *memory = address_of(x);
         reader r = {.v = x};
         pthread_create(&thread, NULL, queue_reads, &r);
         pthread_join(thread, NULL);
@@ -141,6 +152,7 @@ Test(cuda_order, memory_is_reused_after_its_last_reader, .timeout = 60) {
         float other[SIZE];
         memset(other, 0x55, sizeof other);
         jit_var y = jit_from_host(JIT_CUDA, JIT_f32, other, SIZE);
+        expect_same_memory(y, memory);
         cuda_world_expect(r.v, SIZE, 2, 4);
         jit_unref(r.v);
         jit_unref(y);
@@ -152,6 +164,7 @@ Test(cuda_order, memory_is_reused_by_a_kernel_after_its_last_reader, .timeout = 
     for (int round = 0; round < 8; ++round) {
         pthread_t thread;
         jit_var x = cuda_world_ramp(SIZE), minus = jit_f32(JIT_CUDA, -1);
+        void *memory = address_of(x);
         reader r = {.v = x};
         pthread_create(&thread, NULL, queue_reads, &r);
         pthread_join(thread, NULL);
@@ -159,6 +172,7 @@ Test(cuda_order, memory_is_reused_by_a_kernel_after_its_last_reader, .timeout = 
         jit_unref(x); /* the last reference; the reads are queued */
         jit_var y = jit_sub(jit_cast(jit_counter(JIT_CUDA, SIZE), JIT_f32), minus);
         ASSERT_OK(jit_var_eval(y));
+        expect_same_memory(y, memory);
         cuda_world_expect(r.v, SIZE, 2, 4);
         cuda_world_expect(y, SIZE, 1, 1);
         jit_unref(r.v), jit_unref(y), jit_unref(minus);
@@ -185,10 +199,12 @@ Test(cuda_order, memory_that_was_not_used_is_still_read, .timeout = 60) {
         pthread_t thread;
         float one = 1, other = 1000;
         reader r = {.v = jit_from_host(JIT_CUDA, JIT_f32, &one, 1)};
+        void *memory = address_of(r.v);
         pthread_create(&thread, NULL, queue_read_and_give_up, &r);
         pthread_join(thread, NULL);
         cr_assert_eq(r.wrong, 0);
         jit_var y = jit_from_host(JIT_CUDA, JIT_f32, &other, 1);
+        expect_same_memory(y, memory);
         cuda_world_expect(r.v, SIZE, 1, 5);
         jit_unref(r.v);
         jit_unref(y);
@@ -201,11 +217,13 @@ Test(cuda_order, a_scatter_in_place_comes_after_readers, .timeout = 60) {
         pthread_t thread;
         jit_var x = cuda_world_ramp(SIZE), index = jit_counter(JIT_CUDA, SIZE);
         jit_var minus = jit_f32(JIT_CUDA, -1);
+        void *memory = address_of(x);
         reader r = {.v = x};
         pthread_create(&thread, NULL, queue_reads, &r);
         pthread_join(thread, NULL);
         jit_var y = jit_scatter(x, minus, index, 0);
         jit_unref(x);
+        expect_same_memory(y, memory);
         cuda_world_expect(y, SIZE, 0, -1);
         cuda_world_expect(r.v, SIZE, 2, 4);
         jit_unref(y), jit_unref(r.v), jit_unref(index), jit_unref(minus);
