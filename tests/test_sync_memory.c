@@ -280,3 +280,71 @@ Test(sync_memory, copies_come_after_the_former_users_of_their_memory, .timeout =
     jit_unref(changed), jit_unref(index), jit_unref(value);
     scene_end(&s);
 }
+
+/** Makes a copy, by a scatter of one element or of none, that waits for the gate. */
+typedef struct copier {
+    scene *scene;
+    jit_var index, value; /* loaded, see load_scatter() */
+} copier;
+
+static void *copy_late(void *context) {
+    const copier *c = context;
+    scene *s = c->scene;
+    jit_var copy = jit_scatter(s->v, c->value, c->index, 0); /* s->v stays */
+    consumer_gate_close(&s->gate, jit_cuda_stream(), 0);
+    s->status = jit_var_eval(copy);
+    jit_unref(s->v);
+    s->v = copy;
+    return NULL;
+}
+
+static void begin_late_copy(copier *c, scene *s) {
+    pthread_t thread;
+    c->scene = s;
+    ASSERT_OK(jit_sync_thread()); /* the array is there */
+    cr_assert_eq(pthread_create(&thread, NULL, copy_late, c), 0);
+    pthread_join(thread, NULL);
+    ASSERT_OK(s->status);
+}
+
+/** What a copy reads is used again after it. */
+Test(sync_memory, memory_is_used_again_after_a_copy_of_it, .timeout = 60) {
+    uint32_t other[SIZE] = {0}, got[SIZE];
+    void *pointer, *again;
+    scene s = {.sees = true};
+    copier c = {.index = jit_u32(JIT_CUDA, 5), .value = jit_u32(JIT_CUDA, 7)};
+    scene_begin(&s);
+    load_scatter(c.value, c.index);
+    make_array(&s, BY_UNREF);
+    ASSERT_OK(jit_data(s.v, &pointer));
+    begin_late_copy(&c, &s);
+    jit_var y = jit_from_host(JIT_CUDA, JIT_u32, other, SIZE);
+    ASSERT_OK(jit_data(y, &again));
+    cr_assert_eq(again, pointer, "the memory is not used again: nothing is tested");
+    consumer_gate_open(&s.gate);
+    ASSERT_OK(jit_read(s.v, got));
+    cr_assert_eq(got[5], 7);
+    got[5] = s.first + 5;
+    cr_assert(scene_counts_up(got, s.first), "the copy is of what came later");
+    jit_unref(y), jit_unref(c.index), jit_unref(c.value);
+    scene_end(&s);
+}
+
+/** Who reads a copy comes after it, also where no kernel is behind it: nothing was scattered. */
+Test(sync_memory, a_copy_is_read_after_it_was_made, .timeout = 60) {
+    pthread_t thread;
+    scene s = {.sees = true};
+    scene_begin(&s);
+    copier c = {.index = jit_from_host(JIT_CUDA, JIT_u32, NULL, 0),
+                .value = jit_from_host(JIT_CUDA, JIT_u32, NULL, 0)};
+    make_array(&s, BY_UNREF);
+    begin_late_copy(&c, &s);
+    opener o = {.gate = &s.gate};
+    cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
+    read_only(&s);
+    pthread_join(thread, NULL);
+    ASSERT_OK(s.status);
+    cr_assert(s.sees, "the copy was not made yet");
+    jit_unref(c.index), jit_unref(c.value);
+    scene_end(&s);
+}
