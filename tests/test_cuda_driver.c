@@ -1,5 +1,6 @@
 /* test_cuda_driver.c: the slots of the CUDA backend that queue, wait and call: numbers, kernels
  * that are held back, order between streams, staging, calls. */
+#include "cuda_foreign.h"
 #include "cuda_slots.h"
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,41 @@ Test(cuda_driver, what_depends_on_kernels_hands_them_over) {
     expect(s, y, 0, 30);
     b->kernel_destroy(b, k);
     release(x), release(y), release(z);
+}
+
+/* Nobody would hand them over later. */
+Test(cuda_driver, who_waits_for_kernels_hands_them_over) {
+    jitc_stream *s = stream[0];
+    jitc_kernel *k = make_kernel(0);
+    void *x = make_ramp(s), *y = alloc(4 * N);
+    jitc_event *event;
+    uint32_t *copy;
+    foreign f = foreign_find();
+    foreign_enter(0);
+    CUstream other = foreign_stream(CU_STREAM_NON_BLOCKING);
+    CU_OK(f.MemHostAlloc((void **) &copy, 4 * N, 0));
+    ASSERT_OK(b->event_create(b, 0, false, NULL, &event));
+
+    uint64_t n = launch(s, k, y, x, 1, 1); /* the CPU */
+    ASSERT_OK(b->wait(s, n));
+    cr_assert(b->done(s, n));
+    launch(s, k, y, x, 2, 1); /* an event */
+    ASSERT_OK(b->event_record(event, s));
+    ASSERT_OK(b->event_stream_wait(stream[1], event));
+    expect(stream[1], y, 2, 1);
+    launch(s, k, y, x, 3, 1); /* a stream of another library */
+    ASSERT_OK(b->stream_release(s, (intptr_t) other));
+    CU_OK(f.MemcpyDtoHAsync(copy, (CUdeviceptr) (uintptr_t) y, 4 * N, other));
+    CU_OK(f.StreamSynchronize(other));
+    for (uint32_t i = 0; i < N; ++i)
+        cr_assert_eq(copy[i], 3 * i + 1, "element %u: %u", i, copy[i]);
+
+    b->event_destroy(event);
+    CU_OK(f.MemFreeHost(copy));
+    CU_OK(f.StreamDestroy(other));
+    foreign_leave(0);
+    b->kernel_destroy(b, k);
+    release(x), release(y);
 }
 
 Test(cuda_driver, very_many_kernels_are_handed_over_in_between) {
@@ -285,23 +321,23 @@ Test(cuda_driver, calls_come_after_the_work_before_and_in_order) {
 }
 
 static void wait_for_gate(void *context) {
-    atomic_bool *gate = context;
-    while (!jitc_load_acquire(gate)) /* pairs with the test */
+    atomic_bool *open = context;
+    while (!jitc_load_acquire(open)) /* pairs with the test */
         sched_yield();
 }
 
 Test(cuda_driver, a_call_is_not_done_before_its_function_returns) {
-    atomic_bool gate = false;
+    atomic_bool open = false;
     uint64_t number;
     jitc_stream *s = stream[0];
     void *x = make_ramp(s);
     uint64_t before = jitc_load_relaxed(&s->queued);
-    ASSERT_OK(b->call(s, wait_for_gate, &gate, &number));
+    ASSERT_OK(b->call(s, wait_for_gate, &open, &number));
     note(s, number);
     expect(s, x, 1, 0); /* the device goes on */
     cr_assert(b->done(s, before));
     cr_assert_not(b->done(s, number));
-    jitc_store_release(&gate, true); /* pairs with wait_for_gate */
+    jitc_store_release(&open, true); /* pairs with wait_for_gate */
     ASSERT_OK(b->wait(s, number));
     cr_assert(b->done(s, number));
     release(x);
