@@ -145,6 +145,20 @@ Test(cuda_memory, an_allocation_while_the_device_is_busy_waits_for_nothing) {
     jit_unref(busy);
 }
 
+/* Who is the first to use it is behind the allocation, which need not be over. */
+Test(cuda_memory, new_memory_is_used_after_its_allocation) {
+    static const float zeros[N];
+    init("1");
+    w.fail("cuStreamQuery", 1, CUDA_ERROR_NOT_READY);
+    jit_var v = evaluated(N, 3); /* by a kernel */
+    cuda_world_expect(v, N, 1, 3);
+    w.fail("cuStreamQuery", 1, CUDA_ERROR_NOT_READY);
+    jit_var x = jit_from_host(JIT_CUDA, JIT_f32, zeros, N); /* by an upload */
+    cuda_world_expect(x, N, 0, 0);
+    cr_assert_eq(w.calls("cuStreamQuery"), 2, "each had memory of its own");
+    jit_unref(v), jit_unref(x);
+}
+
 /* ---- Other devices ---- */
 
 static void *address_of(jit_var v) {
