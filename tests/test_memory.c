@@ -83,6 +83,11 @@ static jit_status wait_for(jitc_stream *s, uint64_t n) {
         jitc_store_relaxed(&of(s)->finished, n);
     return JIT_OK;
 }
+/* No thread could be started that would make it. */
+static jit_status call(jitc_stream *s, void (*function)(void *), void *context, uint64_t *number) {
+    (void) s, (void) function, (void) context, (void) number;
+    return jitc_fail(JIT_OUT_OF_MEMORY, "no calls");
+}
 
 static void start(void) {
     w.backend = (jitc_backend) {.id = JIT_LLVM,
@@ -93,6 +98,7 @@ static void start(void) {
                                 .trim = trim,
                                 .stream_create = stream_create,
                                 .stream_destroy = stream_destroy,
+                                .call = call,
                                 .stream_wait = stream_wait,
                                 .done = done,
                                 .wait = wait_for};
@@ -361,6 +367,30 @@ Test(memory, only_a_lack_of_memory_is_answered_by_giving_back) {
     cr_assert_eq(jitc_buffer_create(w.device, &w.stream[1]->base, 512, &b), JIT_DEVICE_FAILED);
     cr_assert_str_eq(jit_error(), "the device is broken");
     cr_assert(w.frees == 0 && w.allocs == 2 && figures().live == 0);
+    jit_error_clear();
+}
+
+/* ---- Memory of others ---- */
+
+static void note_waits(void *waits) {
+    *(int *) waits = w.waits;
+}
+
+/* Also where there is an error from before. */
+Test(memory, foreign_memory_is_waited_for_where_its_end_cannot_be_queued) {
+    for (int before = 0; before < 2; ++before) {
+        char memory[64];
+        int waits = 0;
+        jitc_buffer *b;
+        cr_assert_eq(jitc_buffer_map(w.device, memory, sizeof memory, note_waits, &waits, &b),
+                     JIT_OK);
+        use(b, before, false);
+        if (before)
+            jitc_fail(JIT_INVALID_ARGUMENT, "an error from before");
+        jitc_buffer_unref(b);
+        cr_assert_eq(waits, before + 1, "its end was called before the use was over");
+        cr_assert_str_eq(jit_error(), before ? "an error from before" : "");
+    }
     jit_error_clear();
 }
 

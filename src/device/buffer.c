@@ -66,20 +66,30 @@ static jit_status queue_end_at_nobody(jitc_buffer *b) {
 
 /* On a stream that uses it: its owner's jit_sync_thread() then waits for the release too. But the
  * owner may be waiting under the stream's lock, for a copy to the host: nobody else waits with it.
- * A stream that stands for somebody else's runs nothing. */
+ * A stream that stands for somebody else's runs nothing. NULL: on nobody's. */
 static jit_status queue_end(jitc_buffer *b, jitc_stream *user) {
-    if (!user->index || !jitc_mutex_try_lock(&user->lock))
+    if (!user || !user->index || !jitc_mutex_try_lock(&user->lock))
         return queue_end_at_nobody(b);
     jit_status status = queue_end_locked(b, user);
     jitc_mutex_unlock(&user->lock);
     return status;
 }
 
+/* A failure is made up for by a wait, or tried again: it is no error of the thread. */
+static bool try_queue_end(jitc_buffer *b, jitc_stream *user) {
+    bool clean = jit_error_status() == JIT_OK;
+    if (queue_end(b, user) == JIT_OK)
+        return true;
+    if (clean)
+        jit_error_clear();
+    return false;
+}
+
 static void give_up_foreign(jitc_buffer *b) {
     jitc_use use = pending_use(b);
     /* ORDER: our last use of foreign memory before its owner's `release`, by a call queued behind
      * it; without it the owner may free what a kernel still reads. */
-    if (use.stream && queue_end(b, use.stream) == JIT_OK)
+    if (use.stream && try_queue_end(b, use.stream))
         return;
     jitc_buffer_wait(b, true);
     end_foreign(b);
@@ -98,11 +108,7 @@ bool jitc_buffer_unref_later(jitc_buffer *b) {
         jitc_memory_give(b->device->memory, b);
         return true;
     }
-    jitc_error before, ignored;
-    jitc_error_take(&before);
-    bool queued = queue_end_at_nobody(b) == JIT_OK;
-    jitc_error_take(&ignored); /* of something that is tried again */
-    jitc_error_raise(&before);
+    bool queued = try_queue_end(b, NULL);
     if (!queued)
         jitc_refcount_init(&b->refs); /* nobody else has one */
     return queued;
