@@ -308,6 +308,50 @@ Test(thread, giving_foreign_memory_back_does_not_wait_for_its_users) {
     cr_assert_eq(atomic_load(&released), 2);
 }
 
+typedef struct release {
+    gate *gate;
+    atomic_bool may_end, ended;
+} release;
+
+static void end_late(void *context) {
+    release *r = context;
+    wait_until(&r->may_end);
+    atomic_store(&r->ended, true);
+}
+
+static void *open_for_release(void *context) {
+    release *r = context;
+    gate_open(r->gate);
+    gate_pause();
+    atomic_store(&r->may_end, true);
+    return NULL;
+}
+
+/* The owner's function is behind the work, and counts as such. */
+Test(thread, syncs_wait_for_the_end_of_foreign_memory) {
+    gate g;
+    char memory[64];
+    pthread_t thread;
+    release r = {.gate = &g};
+    jitc_thread *t;
+    jitc_thread_state *s;
+    jitc_buffer *b;
+    jit_unref(evaluate(0));
+    ASSERT_OK(jitc_api_thread(&t));
+    ASSERT_OK(jitc_api_state(t, B, 0, &s));
+    gate_close(&g, use_kernels);
+    gate_block_own_stream(&g);
+    jit_unref(evaluate(1));
+    ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, end_late, &r, &b));
+    jitc_buffer_did_read(b, s->stream, jitc_load_relaxed(&s->stream->queued));
+    jitc_buffer_unref(b);
+    cr_assert_eq(pthread_create(&thread, NULL, open_for_release, &r), 0);
+    ASSERT_OK(jit_sync_thread());
+    cr_assert(atomic_load(&r.ended), "the function has not returned");
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    gate_finish(&g);
+}
+
 /* ---- Variables of several threads ---- */
 
 typedef struct chain {
