@@ -224,6 +224,30 @@ Test(cuda_copies, a_copy_that_fails_half_way_gives_everything_back) {
     free(data);
 }
 
+/* Who gets an error may free the memory: the pieces before are waited for. */
+Test(cuda_copies, a_copy_that_fails_half_way_leaves_nothing_queued) {
+    if (!w.fail)
+        cr_skip_test("this wants the simulated driver");
+    void *x, *y = alloc(4 * MIB), *native, *context;
+    uint8_t *data = make(4 * MIB, 3);
+    uint64_t number;
+    foreign_opener o;
+    jitc_kernel *k = be_busy(stream[0], &x);
+    b->stream_native(stream[0], &native, &context);
+    foreign_open_at_wait(&o, &g, &w);
+    w.fail("cuMemcpyHtoDAsync_v2", 3, CUDA_ERROR_UNKNOWN);
+    cr_assert_neq(b->upload(stream[0], y, data, 4 * MIB, &number), JIT_OK);
+    jit_error_clear();
+    foreign_enter(0);
+    cr_assert_eq(foreign_find().StreamQuery(native), CUDA_SUCCESS);
+    foreign_leave(0);
+    foreign_opener_end(&o);
+    note(stream[0], number);
+    end_busy(stream[0], k, x);
+    release(y);
+    free(data);
+}
+
 /* ---- Threads ---- */
 
 typedef struct user {
