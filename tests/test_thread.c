@@ -327,29 +327,44 @@ static void *open_for_release(void *context) {
     return NULL;
 }
 
-/* The owner's function is behind the work, and counts as such. */
-Test(thread, syncs_wait_for_the_end_of_foreign_memory) {
-    gate g;
-    char memory[64];
-    pthread_t thread;
-    release r = {.gate = &g};
+static void queue_call(release *r) {
+    ASSERT_OK(jit_call(B, end_late, r));
+}
+
+static void give_foreign_memory_back(release *r) {
+    static char memory[64];
     jitc_thread *t;
     jitc_thread_state *s;
     jitc_buffer *b;
-    jit_unref(evaluate(0));
     ASSERT_OK(jitc_api_thread(&t));
     ASSERT_OK(jitc_api_state(t, B, 0, &s));
+    ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, end_late, r, &b));
+    jitc_buffer_did_read(b, s->stream, jitc_load_relaxed(&s->stream->queued));
+    jitc_buffer_unref(b);
+}
+
+/* A function that is queued behind work counts as such. */
+static void sync_waits_for_function(void (*queue)(release *)) {
+    gate g;
+    pthread_t thread;
+    release r = {.gate = &g};
     gate_close(&g, use_kernels);
     gate_block_own_stream(&g);
     jit_unref(evaluate(1));
-    ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, end_late, &r, &b));
-    jitc_buffer_did_read(b, s->stream, jitc_load_relaxed(&s->stream->queued));
-    jitc_buffer_unref(b);
+    queue(&r);
     cr_assert_eq(pthread_create(&thread, NULL, open_for_release, &r), 0);
     ASSERT_OK(jit_sync_thread());
     cr_assert(atomic_load(&r.ended), "the function has not returned");
     cr_assert_eq(pthread_join(thread, NULL), 0);
     gate_finish(&g);
+}
+
+Test(thread, syncs_wait_for_functions_that_are_to_be_called) {
+    sync_waits_for_function(queue_call);
+}
+
+Test(thread, syncs_wait_for_the_end_of_foreign_memory) {
+    sync_waits_for_function(give_foreign_memory_back);
 }
 
 /* ---- Variables of several threads ---- */

@@ -1,11 +1,13 @@
 #!/bin/sh
 # Takes each synchronisation of the library out, once, and tells whether the test that is named for it
 # in tests/mutations/order.txt fails then. Works on a copy of the sources; takes about an hour.
-# usage: mutate_order.sh [word [folder]]   only mutations whose name has the word; "" all of them
+# usage: mutate_order.sh [word [folder [first]]]
+#   only mutations whose name has the word, "" all of them; from the one named `first` on
 set -eu
 cd "$(dirname "$0")/.."
 word=${1-}
 folder=${2:-build/mutate}
+first=${3-}
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 tree=$folder/source build=$folder/build table=tests/mutations/order.txt
@@ -39,6 +41,20 @@ build_for() { # test
     cmake --build "$build" --target $(targets "$1") >"$folder/build.log" 2>&1
 }
 
+# Which test noticed, and if none did itself: how it came out.
+killer() {
+    failed=$(sed -n 's/.*\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' "$folder/test.log" | sort -u | tr '\n' ' ')
+    if [ -n "$failed" ]; then
+        echo "killed by $failed"
+    elif grep -q 'the simulated driver found' "$folder/test.log"; then
+        echo "killed by what the simulated driver found "
+    elif grep -q '\*\*\*Timeout' "$folder/test.log"; then
+        echo "killed, it hangs "
+    else
+        echo "killed, see $folder/test.log "
+    fi
+}
+
 try() { # name test pattern
     file=$(python3 tests/mutations/mutate.py apply "$tree" $table "$1")
     if ! build_for "$2"; then
@@ -48,14 +64,14 @@ try() { # name test pattern
         verdict="SURVIVED"
         survivors=$((survivors + 1))
     else
-        verdict="killed by $(sed -n 's/.*\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' "$folder/test.log" | sort -u | tr '\n' ' ')"
+        verdict=$(killer)
         killed=$((killed + 1))
     fi
     mv "$tree/$file.orig" "$tree/$file" && touch "$tree/$file"
     echo "$1: $verdict ($2)"
 }
 
-python3 tests/mutations/mutate.py list $table "$word" >"$folder/list"
+python3 tests/mutations/mutate.py list $table "$word" | sed -n "/^$first/,\$p" >"$folder/list"
 # As it is, everything passes.
 for test in $(cut -d ' ' -f 2 "$folder/list" | sort -u); do
     build_for "$test" || { tail -n 20 "$folder/build.log" && exit 2; }
