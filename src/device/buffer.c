@@ -66,9 +66,11 @@ static jit_status queue_end_at_nobody(jitc_buffer *b) {
 
 /* On a stream that uses it: its owner's jit_sync_thread() then waits for the release too. But the
  * owner may be waiting under the stream's lock, for a copy to the host: nobody else waits with it.
- * A stream that stands for somebody else's runs nothing. NULL: on nobody's. */
+ * On the CPU what is queued behind a call waits for it, and so might the call for that: a release
+ * may read what was computed since. A stream that stands for somebody else's runs nothing.
+ * NULL: on nobody's. */
 static jit_status queue_end(jitc_buffer *b, jitc_stream *user) {
-    if (!user || !user->index || !jitc_mutex_try_lock(&user->lock))
+    if (!user || !user->index || user->backend->host_memory || !jitc_mutex_try_lock(&user->lock))
         return queue_end_at_nobody(b);
     jit_status status = queue_end_locked(b, user);
     jitc_mutex_unlock(&user->lock);
