@@ -344,6 +344,7 @@ static jit_status submit_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
 static void drop_batch_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex) {
     s->batch.count = s->batch.word_count = 0;
     s->submitted = jitc_load_relaxed(&s->last);
+    jitc_store_release(&s->handed, s->submitted); /* pairs with is_submitted */
 }
 
 jit_status jitc_cuda_flush_locked(jitc_cuda_stream *s) {

@@ -87,10 +87,8 @@ static bool has_ended(jitc_cuda_stream *s) {
 
 /* Nothing is held back: who needs no event needs no driver. */
 static bool is_submitted(jitc_cuda_stream *s) {
-    jitc_mutex_lock(&s->mutex);
-    bool all = s->submitted >= jitc_load_relaxed(&s->last);
-    jitc_mutex_unlock(&s->mutex);
-    return all;
+    /* pairs with drop_batch_locked and jitc_cuda_submitted_locked */
+    return jitc_load_acquire(&s->handed) >= jitc_load_relaxed(&s->last);
 }
 
 jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other) {

@@ -99,7 +99,8 @@ static void note_finished_locked(jitc_cuda_stream *s, uint64_t n) REQUIRES(&s->m
 
 uint64_t jitc_cuda_submitted_locked(jitc_cuda_stream *s) {
     s->submitted = jitc_load_relaxed(&s->last) + 1;
-    jitc_store_release(&s->last, s->submitted); /* pairs with is_idle in module.c */
+    jitc_store_release(&s->handed, s->submitted); /* pairs with is_submitted in foreign.c */
+    jitc_store_release(&s->last, s->submitted);   /* pairs with is_idle in module.c */
     return s->submitted;
 }
 

@@ -85,6 +85,7 @@ struct jitc_cuda_stream {
     _Atomic uint64_t last; /* number given out last; written by the holder of base.lock */
     _Atomic uint64_t finished;   /* known to be done */
     _Atomic uint64_t first_call; /* number of the first call not made yet; UINT64_MAX: none */
+    _Atomic uint64_t handed;     /* as `submitted`, to be read without the mutex */
     atomic_bool shown;           /* its handle, to a user: there may be work that is not ours */
     jitc_cuda_recent recent;     /* launches; under a lock of its own */
     jitc_cuda_stream *next;      /* in the device's list, under its lock */
