@@ -60,6 +60,15 @@ static inline bool jitc_refcount_down(jitc_refcount *r) {
     return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
 }
 
+/** Drops a reference unless it is the last one: then false. */
+static inline bool jitc_refcount_down_if_shared(jitc_refcount *r) {
+    unsigned count = jitc_load_relaxed(&r->count);
+    while (count > 1)
+        if (jitc_compare_exchange(&r->count, &count, count - 1))
+            return true;
+    return false;
+}
+
 /** How many forks this process is away from the one that loaded the library, and 1. It only changes
  * in a child that has one thread. */
 extern atomic_uint jitc_fork_generation;

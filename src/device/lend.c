@@ -328,10 +328,11 @@ static jit_status lend_to_stream(jitc_buffer *b, jitc_stream *s, intptr_t token,
 }
 
 jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan) {
-    void *p = NULL;
     loan->lent = NULL;
-    TRY(jitc_calloc(1, sizeof(jitc_lent), &p));
-    jitc_lent *e = p;
+    jitc_lent *e = malloc(sizeof *e); /* glibc's calloc() is slower */
+    if (!e)
+        return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: no room to note a loan");
+    *e = (jitc_lent) {0};
     jit_status status = b->device->backend->host_memory ? lend_host(b, token)
                                                         : lend_to_stream(b, s, token, e, loan);
     if (status != JIT_OK)
@@ -361,16 +362,20 @@ void jitc_loan_end(jitc_loan *loan) {
     jitc_device *d = e->buffer->device;
     jitc_lender *l = d ? d->lender : NULL; /* its device has ended: it is in no list */
     bool pends = l && e->consumer;
+    /* Usually the variable is still there, and nothing ends. */
+    bool shared = l && !pends && jitc_refcount_down_if_shared(&e->buffer->refs);
     if (l)
         unlink_locked(l, e);
     if (pends) {
         --e->consumer->loans;
         pend_locked(l, e);
-    } else if (l) {
+    } else if (l && !shared) {
         ++l->ending; /* the device stays meanwhile */
     }
     jitc_mutex_unlock(&loans.lock);
-    if (!pends)
+    if (shared)
+        free(e);
+    else if (!pends)
         end_now(l, e);
 }
 
