@@ -157,10 +157,18 @@ static jit_status find_shape(request *r) {
     return o->shape ? check_shape(r) : JIT_OK;
 }
 
-static jit_status read_request(request *r, const jit_export_options *options) {
-    const jit_export_options defaults = JIT_EXPORT_OPTIONS;
+static jit_status read_options(request *r, const jit_export_options *given) {
+    static const jit_export_options defaults = JIT_EXPORT_OPTIONS;
+    if (given && given->struct_size == sizeof *given) { /* the usual caller, quickly */
+        r->options = *given;
+        return JIT_OK;
+    }
     r->options = defaults;
-    TRY(jitc_dlpack_options(r->function, options, sizeof r->options, &r->options));
+    return jitc_dlpack_options(r->function, given, sizeof r->options, &r->options);
+}
+
+static jit_status read_request(request *r, const jit_export_options *options) {
+    TRY(read_options(r, options));
     TRY(look(r));
     r->tensor.type = r->from.info.type;
     TRY(check_device(r));
@@ -375,16 +383,29 @@ static jit_status export(request *r, const jit_export_options *options, jitc_exp
     return status;
 }
 
+/* What is not set here is set on the way: clearing all of it takes a fifth of the time. */
+static void request_init(request *r, const char *function, jit_var v, bool legacy) {
+    r->function = function;
+    r->v = v;
+    r->from.buffer = NULL;
+    r->alone = r->to_host = false;
+    r->tensor.legacy = legacy;
+    r->tensor.strides = NULL;
+    r->tensor.flags = 0;
+}
+
 static jit_status fail_out(const char *function) {
     return jitc_fail(JIT_INVALID_ARGUMENT, "%s: out is NULL", function);
 }
 
 jit_status jit_export_dlpack(jit_var v, const jit_export_options *options,
                              struct DLManagedTensorVersioned **out) {
-    request r = {.function = "jit_export_dlpack", .v = v};
+    static const char name[] = "jit_export_dlpack";
+    request r;
     jitc_export *e = NULL;
     if (!out)
-        return fail_out(r.function);
+        return fail_out(name);
+    request_init(&r, name, v, false);
     jit_status status = export(&r, options, &e);
     *out = e ? &e->tensor.versioned : NULL;
     return status;
@@ -392,10 +413,12 @@ jit_status jit_export_dlpack(jit_var v, const jit_export_options *options,
 
 jit_status jit_export_dlpack_legacy(jit_var v, const jit_export_options *options,
                                     struct DLManagedTensor **out) {
-    request r = {.function = "jit_export_dlpack_legacy", .v = v, .tensor.legacy = true};
+    static const char name[] = "jit_export_dlpack_legacy";
+    request r;
     jitc_export *e = NULL;
     if (!out)
-        return fail_out(r.function);
+        return fail_out(name);
+    request_init(&r, name, v, true);
     jit_status status = export(&r, options, &e);
     *out = e ? &e->tensor.legacy : NULL;
     return status;

@@ -1,7 +1,6 @@
 #include "export/dlpack_out.h"
 #include "core/mem.h"
 #include <stdlib.h>
-#include <string.h>
 
 void jitc_export_destroy(jitc_export *e) {
     if (!e)
@@ -31,36 +30,46 @@ static void compact_strides(int ndim, const int64_t *shape, int64_t *strides) {
     }
 }
 
-static DLTensor describe(const jitc_tensor *t, int64_t *extents) {
-    size_t bytes = sizeof *extents * (size_t) t->ndim;
-    int64_t *strides = extents + t->ndim;
-    if (bytes)
-        memcpy(extents, t->shape, bytes);
-    if (t->strides && bytes)
-        memcpy(strides, t->strides, bytes);
-    else
-        compact_strides(t->ndim, extents, strides);
-    const jitc_dtype_info *type = &jitc_dtypes[t->type];
-    return (DLTensor) {.data = t->data,
-                       .device = t->device,
-                       .ndim = t->ndim,
-                       .dtype = {type->dlpack_code, type->bits, 1},
-                       .shape = extents,
-                       .strides = strides};
+/* Member by member: what is put together elsewhere and copied costs more than all the rest. */
+static void describe(DLTensor *d, const jitc_tensor *t, int64_t *extents) {
+    size_t n = (size_t) t->ndim;
+    d->data = t->data;
+    d->device = t->device;
+    d->ndim = t->ndim;
+    d->dtype.code = jitc_dtypes[t->type].dlpack_code;
+    d->dtype.bits = jitc_dtypes[t->type].bits;
+    d->dtype.lanes = 1;
+    d->shape = extents;
+    d->strides = extents + n;
+    d->byte_offset = 0;
+    for (size_t i = 0; i < n; ++i)
+        extents[i] = t->shape[i];
+    if (!t->strides)
+        compact_strides(t->ndim, extents, extents + n);
+    for (size_t i = 0; t->strides && i < n; ++i)
+        extents[n + i] = t->strides[i];
 }
 
 jit_status jitc_export_create(const jitc_tensor *t, jitc_export **out) {
     jitc_export *e = malloc(sizeof *e + 2 * sizeof *e->extents * (size_t) t->ndim);
     if (!e)
         return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: no room for a tensor");
-    DLTensor tensor = describe(t, e->extents);
     e->lent = false;
     e->own = NULL;
-    if (t->legacy)
-        e->tensor.legacy = (DLManagedTensor) {tensor, e, delete_legacy};
-    else
-        e->tensor.versioned = (DLManagedTensorVersioned) {
-            {DLPACK_MAJOR_VERSION, t->minor}, e, delete_versioned, t->flags, tensor};
+    if (t->legacy) {
+        DLManagedTensor *m = &e->tensor.legacy;
+        describe(&m->dl_tensor, t, e->extents);
+        m->manager_ctx = e;
+        m->deleter = delete_legacy;
+    } else {
+        DLManagedTensorVersioned *m = &e->tensor.versioned;
+        describe(&m->dl_tensor, t, e->extents);
+        m->version.major = DLPACK_MAJOR_VERSION;
+        m->version.minor = t->minor;
+        m->manager_ctx = e;
+        m->deleter = delete_versioned;
+        m->flags = t->flags;
+    }
     *out = e;
     return JIT_OK;
 }
