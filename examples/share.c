@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS = 1000, COLUMNS = 300, NON_BLOCKING = 1 };
+enum { ROWS = 1000, COLUMNS = 300, BYTES = ROWS * COLUMNS * sizeof(float), NON_BLOCKING = 1 };
 
 /* ---- The other library ---- */
 
@@ -68,12 +68,12 @@ typedef struct matrix {
 
 /* Called by whoever uses the matrix last, from any thread: no context need be current. */
 static void matrix_delete(DLManagedTensorVersioned *t) {
-    if (t->dl_tensor.device.device_type == kDLCUDA) {
-        CU(push(cu.context));
-        CU(free((uintptr_t) t->dl_tensor.data));
-        CU(pop(&cu.context));
-    } else {
+    void *popped;
+    if (t->dl_tensor.device.device_type != kDLCUDA) {
         free(t->dl_tensor.data);
+    } else if (cu.push(cu.context) == 0) {
+        cu.free((uintptr_t) t->dl_tensor.data);
+        cu.pop(&popped);
     }
     free(t);
 }
@@ -87,21 +87,19 @@ static void *fill_columns(void *a) {
 
 static void *run_in_thread(void *(*function)(void *), void *argument) {
     pthread_t thread;
-    void *result = NULL;
-    if (pthread_create(&thread, NULL, function, argument) == 0)
-        pthread_join(thread, &result);
-    return result;
+    void *result;
+    bool good = pthread_create(&thread, NULL, function, argument) == 0;
+    return good && pthread_join(thread, &result) == 0 ? result : NULL;
 }
 
 /* The producer. What the consumer queues on `stream` from now on sees the values. */
 static DLManagedTensorVersioned *produce(DLDeviceType device, void *stream) {
-    const size_t bytes = ROWS * COLUMNS * sizeof(float);
-    uintptr_t memory = device == kDLCUDA ? 0 : (uintptr_t) malloc(bytes);
+    uintptr_t memory = device == kDLCUDA ? 0 : (uintptr_t) malloc(BYTES);
     matrix *m = calloc(1, sizeof *m);
     unsigned word;
     void *event;
     if (device == kDLCUDA)
-        CU(alloc(&memory, bytes));
+        CU(alloc(&memory, BYTES));
     if (!m || !memory)
         exit(1);
     m->shape[0] = ROWS, m->shape[1] = COLUMNS;
@@ -137,21 +135,23 @@ static void *check(void *y) {
     return y;
 }
 
-/* Takes the tensor. */
+/* Takes the tensor. Of another major version only the deleter may be looked at. */
 static bool consume(DLManagedTensorVersioned *t) {
     static float host[ROWS * COLUMNS];
-    DLTensor y = t->dl_tensor;
-    bool good = t->version.major == 1 && jit_view_type(y.dtype) == JIT_f32 && y.ndim == 2 &&
-                jit_view_is_contiguous(&y) && jit_view_bytes(&y) == sizeof host;
-    if (good && y.device.device_type == kDLCUDA)
-        CU(download(host, (uintptr_t) y.data, sizeof host, cu.stream)); /* queued, not done */
+    const DLTensor *y = &t->dl_tensor;
+    bool good = t->version.major == 1 && jit_view_type(y->dtype) == JIT_f32 && y->ndim == 2 &&
+                jit_view_is_contiguous(y) && jit_view_bytes(y) == sizeof host;
+    if (good && y->device.device_type == kDLCUDA)
+        CU(download(host, (uintptr_t) y->data, sizeof host, cu.stream)); /* queued, not done */
     else if (good)
-        memcpy(host, y.data, sizeof host);
+        memcpy(host, y->data, sizeof host);
+    DLTensor seen;
     int64_t shape[] = {ROWS, COLUMNS}, strides[2];
     t->deleter(t); /* already: what its stream still reads stays */
     if (cu.stream)
         CU(sync(cu.stream));
-    return good && jit_view_init(&y, host, JIT_f32, 2, shape, strides) && run_in_thread(check, &y);
+    return good && jit_view_init(&seen, host, JIT_f32, 2, shape, strides) &&
+           run_in_thread(check, &seen);
 }
 
 /* ---- The user of jitc ---- */
