@@ -287,6 +287,27 @@ Test(simcuda, a_device_has_the_memory_it_was_given) {
     client_end();
 }
 
+Test(simcuda, managed_memory_is_of_host_and_device) {
+    client_start();
+    unsigned type, managed;
+    CUdeviceptr pointer, other = client_alloc(100);
+    GIVES(cu.MemAllocManaged(&pointer, 100, 0), CUDA_ERROR_INVALID_VALUE);
+    GIVES(cu.MemAllocManaged(&pointer, 0, 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cu.MemAllocManaged(&pointer, 100, 1));
+    ((unsigned *) (uintptr_t) pointer)[3] = 12345;
+    OK(cu.MemcpyDtoDAsync(other, pointer, 100, NULL));
+    cr_assert_eq(client_word(other + 12), 12345);
+    OK(cu.PointerGetAttribute(&type, 2, pointer));
+    OK(cu.PointerGetAttribute(&managed, 8, pointer));
+    cr_assert(type == 2 && managed == 1);
+    OK(cu.PointerGetAttribute(&managed, 8, other));
+    cr_assert_eq(managed, 0);
+    GIVES(cu.MemFreeHost((void *) (uintptr_t) pointer), CUDA_ERROR_INVALID_VALUE);
+    FAULTS(1, "what is freed is no pinned memory");
+    OK(cu.MemFree(pointer));
+    OK(cu.MemFree(other));
+}
+
 Test(simcuda, pinned_memory_is_the_hosts_until_it_is_freed) {
     client_start();
     unsigned *pinned, type;

@@ -328,7 +328,8 @@ void sim_memory_destroy(sim_allocation *block) {
 
 CUresult sim_memory_starting(uint64_t base, bool pinned, sim_allocation **out) {
     sim_allocation *block = sim_memory_at(base);
-    if (block && block->live && !block->ending && block->base == base && block->pinned == pinned) {
+    bool right = block && pinned == (block->pinned && !block->managed);
+    if (right && block->live && !block->ending && block->base == base) {
         *out = block;
         return CUDA_SUCCESS;
     }

@@ -59,6 +59,21 @@ CUresult sim_cuMemHostAlloc(void **pointer, size_t bytes, unsigned flags) {
     return result;
 }
 
+/* Lies where pinned memory does: the host may touch it at any time, as on devices that have
+ * concurrent access. */
+CUresult sim_cuMemAllocManaged(CUdeviceptr *pointer, size_t bytes, unsigned flags) {
+    enum { GLOBAL = 1, HOST = 2 };
+    sim_allocation *block;
+    if (!pointer || (flags != GLOBAL && flags != HOST))
+        return CUDA_ERROR_INVALID_VALUE;
+    CUresult result = sim_memory_create(sim_current(), bytes, true, &block);
+    if (result != CUDA_SUCCESS)
+        return result;
+    block->managed = true;
+    *pointer = block->base;
+    return CUDA_SUCCESS;
+}
+
 CUresult sim_cuMemAllocHost_v2(void **pointer, size_t bytes) {
     return sim_cuMemHostAlloc(pointer, bytes, 0);
 }
@@ -79,7 +94,7 @@ CUresult sim_cuMemFreeHost(void *pointer) {
 
 CUresult sim_cuMemHostGetDevicePointer_v2(CUdeviceptr *device, void *pointer, unsigned flags) {
     const sim_allocation *block = sim_memory_at((uintptr_t) pointer);
-    if (!device || flags != 0 || !block || !block->live || !block->pinned)
+    if (!device || flags != 0 || !block || !block->live || !block->pinned || block->managed)
         return CUDA_ERROR_INVALID_VALUE;
     *device = (uintptr_t) pointer;
     return CUDA_SUCCESS;
@@ -123,7 +138,9 @@ CUresult sim_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointe
         return CUDA_ERROR_INVALID_VALUE;
     switch (attribute) {
         case OF_CONTEXT: *(CUcontext *) data = sim_object_handle(block->context); break;
-        case OF_MEMORY_TYPE: *(unsigned *) data = block->pinned ? TYPE_HOST : TYPE_DEVICE; break;
+        case OF_MEMORY_TYPE:
+            *(unsigned *) data = block->pinned && !block->managed ? TYPE_HOST : TYPE_DEVICE;
+            break;
         case OF_DEVICE_POINTER: *(CUdeviceptr *) data = pointer; break;
         case OF_HOST_POINTER:
             if (!block->pinned)
@@ -131,7 +148,7 @@ CUresult sim_cuPointerGetAttribute(void *data, int attribute, CUdeviceptr pointe
             *(void **) data = (void *) (uintptr_t) pointer;
             break;
         case OF_BUFFER_ID: *(unsigned long long *) data = block->number; break;
-        case OF_IS_MANAGED: *(unsigned *) data = 0; break;
+        case OF_IS_MANAGED: *(unsigned *) data = block->managed; break;
         case OF_DEVICE_ORDINAL: *(int *) data = block->context->device; break;
         case OF_RANGE_START: *(CUdeviceptr *) data = block->base; break;
         case OF_RANGE_SIZE: *(size_t *) data = block->end - block->base; break;

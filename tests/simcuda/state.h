@@ -227,6 +227,7 @@ typedef struct sim_allocation {
     bool ending;        /* a cuMemFreeAsync is queued */
     bool late;          /* freed while work was queued: what may have used it */
     bool pinned;        /* host memory */
+    bool managed;       /* likewise, and memory of the device */
     uint32_t number;
     sim_context *context;
     uint64_t *marks;               /* what a kernel that runs accesses: order.h */
