@@ -62,7 +62,7 @@ static void allocate(producer *p, size_t bytes) {
     CUdeviceptr block = 0;
     void *pinned = NULL;
     p->bytes = bytes + p->spec.off;
-    enter(&d, p->tensor->device.device_id, &context);
+    enter(&d, p->spec.device_id, &context);
     if (p->spec.device == kDLCUDAHost)
         cr_assert_eq(d.host_alloc(&pinned, p->bytes, 0), CUDA_SUCCESS);
     else if (p->spec.device == kDLCUDAManaged)
@@ -81,7 +81,7 @@ static void fill(producer *p, const void *from, size_t bytes) {
         memcpy(p->memory, from, bytes);
         return;
     }
-    enter(&d, p->tensor->device.device_id, &context);
+    enter(&d, p->spec.device_id, &context);
     cr_assert(!d.upload((uintptr_t) p->memory, from, bytes, NULL) && !d.wait(NULL));
     leave(&d);
 }
@@ -96,7 +96,7 @@ static void release_memory(producer *p) {
         return;
     }
     d = find_driver();
-    enter(&d, 0, &context);
+    enter(&d, p->spec.device_id, &context);
     if (p->spec.device == kDLCUDAHost)
         d.host_free(p->block);
     else
@@ -172,7 +172,7 @@ static void make_struct(producer *p) {
             .version = {1, 3}, .manager_ctx = p, .deleter = delete_versioned, .flags = s->flags};
         p->tensor = &p->versioned->dl_tensor;
     }
-    *p->tensor = (DLTensor) {.device = {s->device, 0},
+    *p->tensor = (DLTensor) {.device = {s->device, s->device == kDLCUDA ? s->device_id : 0},
                              .ndim = s->ndim,
                              .dtype = type_of(s->type),
                              .shape = copy_numbers(s->shape, s->ndim),

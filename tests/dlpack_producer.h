@@ -18,6 +18,7 @@ typedef struct tensor_spec {
     int ndim;
     const int64_t *shape, *strides; /* NULL: NULL in the struct */
     DLDeviceType device;            /* 0: memory of the backend under test */
+    int device_id;                  /* of CUDA: where the memory is made */
     bool legacy;                    /* the struct without a version */
     bool at_start;                  /* of host memory: right behind the page in front of it */
     size_t off;                     /* bytes that the memory is off from the place that it has */

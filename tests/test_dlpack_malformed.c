@@ -1,6 +1,7 @@
 /* Tensors that cannot be imported: each one is refused with a message that tells why, its deleter
  * is called once, and nothing that it points to is touched. */
 #include "dlpack_producer.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>

@@ -80,41 +80,42 @@ static jit_status look_up(const import *m, int device, jitc_address *out) {
     return s->backend->look_up(s->backend, device, m->in.low, out);
 }
 
-/* Does the driver agree that the memory is that of the device? */
-static jit_status check_address(import *m, bool managed) {
+/* The device of memory of CUDA. Does the driver agree that it is there? Memory of a device may be
+ * called managed, and the reverse; which device manages memory is nothing that the tensor says. */
+static jit_status find_device(import *m) {
     static const char *const what[] = {"unknown", "pageable host memory", "pinned host memory",
                                        "memory of another device", "managed memory"};
-    jitc_address a;
-    TRY(look_up(m, m->device, &a));
-    if (a.kind == JITC_ADDRESS_UNKNOWN)
+    jitc_started *s;
+    jitc_address a = {.kind = JITC_ADDRESS_UNKNOWN};
+    m->device = m->tensor->device.device_id;
+    TRY(find_cuda(m, m->device, &s));
+    if (m->in.size)
+        TRY(s->backend->look_up(s->backend, m->device, m->in.low, &a));
+    if (a.kind == JITC_ADDRESS_MANAGED && m->tensor->device.device_type == kDLCUDAManaged)
+        return find_cuda(m, m->device = a.device, &s);
+    if (a.kind == JITC_ADDRESS_UNKNOWN || a.kind == JITC_ADDRESS_MANAGED ||
+        (a.kind == JITC_ADDRESS_DEVICE && a.device == m->device))
         return JIT_OK;
-    if (a.kind == JITC_ADDRESS_MANAGED && managed)
-        return find_cuda(m, m->device = a.device, &(jitc_started *) {NULL});
-    if (a.kind == JITC_ADDRESS_MANAGED || (a.kind == JITC_ADDRESS_DEVICE && a.device == m->device))
-        return JIT_OK;
-    return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %p is no %s of CUDA device %d, but %s", m->function,
-                     (void *) m->in.low, managed ? "managed memory" : "memory", m->device,
-                     what[a.kind]);
+    return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %p is no memory of CUDA device %d, but %s",
+                     m->function, (void *) m->in.low, m->device, what[a.kind]);
 }
 
 static jit_status find_home(import *m) {
-    DLDevice d = m->tensor->device;
+    int type = (int) m->tensor->device.device_type;
     m->in_place = true;
-    m->device = d.device_id;
-    switch ((int) d.device_type) {
+    switch (type) {
         case kDLCPU: /* the number means nothing: XLA counts several devices in one host */
         case kDLCUDAHost: m->home = JIT_LLVM; break;
         case kDLCUDA:
         case kDLCUDAManaged:
             m->home = JIT_CUDA;
-            if (m->in.size)
-                TRY(check_address(m, d.device_type == kDLCUDAManaged));
+            TRY(find_device(m));
             break;
         default:
             return jitc_fail(JIT_UNSUPPORTED,
                              "%s: memory of DLDeviceType %d; there are the CPU (1), CUDA (2), "
                              "pinned (3) and managed (13) memory",
-                             m->function, (int) d.device_type);
+                             m->function, type);
     }
     m->to = m->options.backend ? m->options.backend : m->home;
     return JIT_OK;

@@ -1,0 +1,247 @@
+/* Where the memory of a tensor is, and where its variable is to be: both backends at once, pinned
+ * and managed memory, several GPUs, and addresses that are not what the tensor says. */
+#include "cuda_world.h"
+#include "dlpack_producer.h"
+#include <stdlib.h>
+#include <string.h>
+
+static cuda_world w;
+
+static void start(void) {
+    w = cuda_world_simulated();
+    if (!support_is_built(JIT_LLVM))
+        support_skip("the CPU backend is not built");
+    ASSERT_OK(jit_init(JIT_CUDA | JIT_LLVM));
+}
+TestSuite(dlpack_place, .init = start, .fini = support_shutdown, .timeout = 120);
+
+static const int64_t shape[] = {9, 14}, compact[] = {14, 1}, transposed[] = {1, 9};
+static const int64_t backwards[] = {-20, -1}, none[] = {0, 14};
+
+/* All ways to lie in memory; the caller adds where. */
+static const tensor_spec arrangements[] = {
+    {JIT_f32, 2, shape, compact, .legacy = false},
+    {JIT_f32, 2, shape, NULL, .legacy = true},
+    {JIT_f64, 2, shape, transposed, .legacy = true},
+    {JIT_u16, 2, shape, backwards, .legacy = false},
+    {JIT_bool, 2, shape, transposed, .byte_offset = 3},
+    {JIT_i32, 2, shape, compact, .off = 1},
+    {JIT_i32, 2, shape, backwards, .off = 2, .at_start = true},
+    {JIT_i64, 2, none, NULL, .legacy = false},
+    {JIT_f32, 0, NULL, NULL, .byte_offset = 16},
+};
+/* Used in place, with what jit_data() gives. */
+static bool is_compact(int i) {
+    return i < 2 || i > 6;
+}
+enum { ARRANGEMENTS = sizeof arrangements / sizeof *arrangements };
+
+static producer *make(int i, DLDeviceType device, int device_id) {
+    tensor_spec spec = arrangements[i];
+    spec.device = device;
+    spec.device_id = device_id;
+    return producer_create(&spec);
+}
+
+static void expect(const producer *p, jit_var v) {
+    uint64_t *expected = producer_expected(p), *got = support_read(v, p->size);
+    for (size_t i = 0; i < p->size; ++i)
+        cr_assert_eq(got[i], expected[i], "element %zu is %#llx, not %#llx", i,
+                     (unsigned long long) got[i], (unsigned long long) expected[i]);
+    cr_assert_eq(jit_var_ndim(v), p->spec.ndim);
+    for (int k = 0; k < p->spec.ndim; ++k)
+        cr_assert_eq(jit_var_shape(v)[k], p->spec.shape[k]);
+    free(expected), free(got);
+}
+
+/* Is the address of a variable that of the tensor? */
+static bool is_in_place(jit_var v, const char *memory) {
+    void *address;
+    ASSERT_OK(jit_data(v, &address));
+    return address == memory;
+}
+
+static jit_var take(producer *p, jit_backend backend, int copy) {
+    jit_import_options o = JIT_IMPORT_OPTIONS;
+    jit_var v = 0;
+    o.backend = backend;
+    o.copy = copy;
+    ASSERT_OK(producer_import(p, &o, &v));
+    return v;
+}
+
+static void refuse(producer *p, jit_backend backend, int copy, jit_status status,
+                   const char *words) {
+    jit_import_options o = JIT_IMPORT_OPTIONS;
+    jit_var v = 77;
+    o.backend = backend;
+    o.copy = copy;
+    jit_error_clear();
+    cr_assert_eq(producer_import(p, &o, &v), status, "%s", jit_error());
+    cr_assert(strstr(jit_error(), words), "'%s' is not in: %s", words, jit_error());
+    cr_assert_eq(v, 0);
+    producer_destroy(p);
+    jit_error_clear();
+}
+
+/* ---- In place ---- */
+
+/* Public references: jax#22346, jax#37896 (pinned memory is refused), pytorch#96318 (managed
+ * memory), MatX#1234 (with a wrong device type). */
+Test(dlpack_place, memory_goes_to_its_own_backend) {
+    static const struct {
+        DLDeviceType device;
+        jit_backend backend;
+    } cases[] = {{kDLCPU, JIT_LLVM},
+                 {kDLCUDAHost, JIT_LLVM},
+                 {kDLCUDA, JIT_CUDA},
+                 {kDLCUDAManaged, JIT_CUDA}};
+    for (int i = 0; i < 4 * ARRANGEMENTS; ++i) {
+        producer *p = make(i / 4, cases[i % 4].device, 0);
+        char *memory = p->memory;
+        jit_var v =
+            take(p, (jit_backend) 0, is_compact(i / 4) ? JIT_COPY_NEVER : JIT_COPY_IF_NEEDED);
+        cr_assert_eq(jit_backend_of(v), cases[i % 4].backend);
+        cr_assert_eq(jit_device_of(v), 0);
+        expect(p, v);
+        cr_assert_eq(is_compact(i / 4), is_in_place(v, memory));
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+Test(dlpack_place, pinned_memory_can_be_used_by_a_gpu_in_place) {
+    for (int i = 0; i < ARRANGEMENTS; ++i) {
+        producer *p = make(i, kDLCUDAHost, 0);
+        char *memory = p->memory;
+        jit_var v = take(p, JIT_CUDA, is_compact(i) ? JIT_COPY_NEVER : JIT_COPY_IF_NEEDED);
+        cr_assert_eq(jit_backend_of(v), JIT_CUDA);
+        expect(p, v);
+        cr_assert(!p->size || is_compact(i) == is_in_place(v, memory));
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+/* Of another GPU; managed memory says 0 for its device and is where the driver tells. */
+Test(dlpack_place, memory_of_a_second_gpu) {
+    for (int i = 0; i < 2 * ARRANGEMENTS; ++i) {
+        producer *p = make(i / 2, i % 2 ? kDLCUDAManaged : kDLCUDA, 1);
+        jit_var v = take(p, (jit_backend) 0, JIT_COPY_IF_NEEDED);
+        cr_assert_eq(jit_device_of(v), p->size || !(i % 2) ? 1 : 0);
+        expect(p, v);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+    cr_assert_eq(jit_device(JIT_CUDA), 0, "the thread's device stays");
+}
+
+/* Public reference: cuda-python#1863. */
+Test(dlpack_place, managed_memory_may_be_called_memory_of_a_gpu_and_the_reverse) {
+    for (int i = 0; i < 2; ++i) {
+        producer *p = make(0, i ? kDLCUDAManaged : kDLCUDA, 0);
+        p->tensor->device.device_type = i ? kDLCUDA : kDLCUDAManaged;
+        jit_var v = take(p, (jit_backend) 0, JIT_COPY_NEVER);
+        expect(p, v);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+/* XLA counts several devices on one host. */
+Test(dlpack_place, the_number_of_a_cpu_means_nothing) {
+    for (int i = 0; i < 2; ++i) {
+        producer *p = make(0, i ? kDLCUDAHost : kDLCPU, 0);
+        p->tensor->device.device_id = 1 + i;
+        jit_var v = take(p, (jit_backend) 0, JIT_COPY_NEVER);
+        expect(p, v);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+/* ---- Copies ---- */
+
+Test(dlpack_place, memory_of_the_cpu_is_copied_to_a_gpu) {
+    for (int i = 0; i < ARRANGEMENTS; ++i) {
+        producer *p = make(i, kDLCPU, 0);
+        jit_var v = take(p, JIT_CUDA, JIT_COPY_IF_NEEDED);
+        cr_assert_eq(atomic_load(&p->deleted), 1, "it is not needed any more");
+        cr_assert_eq(jit_backend_of(v), JIT_CUDA);
+        expect(p, v);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+Test(dlpack_place, memory_of_a_gpu_is_copied_to_the_cpu) {
+    for (int i = 0; i < 2 * ARRANGEMENTS; ++i) {
+        producer *p = make(i / 2, i % 2 ? kDLCUDAManaged : kDLCUDA, 1);
+        jit_var v = take(p, JIT_LLVM, JIT_COPY_IF_NEEDED);
+        cr_assert_eq(jit_backend_of(v), JIT_LLVM);
+        cr_assert_eq(producer_deleted(p), 1, "it is not needed any more");
+        expect(p, v);
+        jit_var sum = jit_eq(v, v);
+        cr_assert_eq(jit_size(sum), p->size);
+        ASSERT_OK(jit_var_eval(sum));
+        jit_unref(sum);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+Test(dlpack_place, nothing_is_copied_if_it_must_not_be) {
+    refuse(make(0, kDLCPU, 0), JIT_CUDA, JIT_COPY_NEVER, JIT_UNSUPPORTED, "JIT_COPY_NEVER");
+    refuse(make(0, kDLCUDA, 0), JIT_LLVM, JIT_COPY_NEVER, JIT_UNSUPPORTED, "JIT_COPY_NEVER");
+    refuse(make(0, kDLCUDAManaged, 0), JIT_LLVM, JIT_COPY_NEVER, JIT_UNSUPPORTED, "JIT_COPY_NEVER");
+    for (int i = 5; i <= 6; ++i) {
+        refuse(make(i, kDLCPU, 0), 0, JIT_COPY_NEVER, JIT_UNSUPPORTED, "multiples of their size");
+        refuse(make(i, kDLCUDA, 0), 0, JIT_COPY_NEVER, JIT_UNSUPPORTED, "multiples of their size");
+    }
+    producer *p = make(7, kDLCPU, 0); /* there is nothing to copy */
+    jit_unref(take(p, JIT_CUDA, JIT_COPY_NEVER));
+    producer_destroy(p);
+}
+
+/* Who has a copy does not see what the producer writes later. */
+Test(dlpack_place, a_copy_is_seen_by_nobody_else) {
+    static const DLDeviceType devices[] = {kDLCPU, kDLCUDAHost, kDLCUDAManaged};
+    for (int i = 0; i < 3 * ARRANGEMENTS; ++i) {
+        tensor_spec spec = arrangements[i / 3];
+        spec.device = devices[i % 3];
+        spec.keeps = true;
+        producer *p = producer_create(&spec);
+        char *memory = p->memory;
+        jit_var v = take(p, (jit_backend) 0, JIT_COPY_ALWAYS);
+        cr_assert_eq(producer_deleted(p), 1, "it is not needed any more");
+        if (memory)
+            memset(memory, 0x5a, p->elements * jit_dtype_size(spec.type));
+        expect(p, v);
+        cr_assert(!is_in_place(v, memory) || !p->size);
+        jit_unref(v);
+        producer_destroy(p);
+    }
+}
+
+/* ---- What the driver knows better ---- */
+
+Test(dlpack_place, an_address_has_to_be_of_the_device) {
+    producer *p = make(0, kDLCPU, 0);
+    p->tensor->device = (DLDevice) {kDLCUDA, 0};
+    refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "pageable host memory");
+    p = make(0, kDLCUDAHost, 0);
+    p->tensor->device = (DLDevice) {kDLCUDA, 0};
+    refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "pinned host memory");
+    p = make(0, kDLCUDA, 1);
+    p->tensor->device.device_id = 0;
+    refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "memory of another device");
+    p = make(2, kDLCPU, 0);
+    p->tensor->device = (DLDevice) {kDLCUDAManaged, 0};
+    refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "pageable host memory");
+    static const int ids[] = {-1, 2, 99, INT32_MAX, INT32_MIN};
+    for (int i = 0; i < 10; ++i) {
+        p = make(i % 2 ? 7 : 0, kDLCUDA, 0); /* also without elements */
+        p->tensor->device.device_id = ids[i / 2];
+        refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "CUDA device");
+    }
+}
