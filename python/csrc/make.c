@@ -60,6 +60,13 @@ static PyObject *from_bytes(PyObject *module, PyObject *args) {
     return bridge_array_take(v, shape.ndim, shape.extents);
 }
 
+static PyObject *dtype_name(PyObject *module, PyObject *object) {
+    jit_dtype type;
+    (void) module;
+    return bridge_dtype_converter(object, &type) ? PyUnicode_FromString(bridge_dtype_name(type))
+                                                 : NULL;
+}
+
 /* Of arrays. */
 
 static PyObject *cast(PyObject *module, PyObject *args) {
@@ -171,6 +178,7 @@ static PyObject *eval(PyObject *module, PyObject *args) {
 PyMethodDef bridge_array_functions[] = {
     {"_full", full, METH_VARARGS, NULL},
     {"_counter", counter, METH_VARARGS, NULL},
+    {"_dtype_name", dtype_name, METH_O, NULL},
     {"_from_bytes", from_bytes, METH_VARARGS, NULL},
     {"from_dlpack", BRIDGE_KEYWORDS(bridge_from_dlpack), METH_VARARGS | METH_KEYWORDS,
      "from_dlpack($module, x, /, *, device=None, copy=None, raw_bytes=False)\n--\n\n"

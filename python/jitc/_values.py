@@ -95,7 +95,7 @@ def _common_dtype(numbers):
 def _from_numbers(obj, dtype, device):
     shape, numbers = [], []
     _flatten(obj, 0, shape, numbers)
-    dtype = dtype or _common_dtype(numbers)
+    dtype = _jitc._dtype_name(dtype) if dtype else _common_dtype(numbers)
     if not shape:
         return _jitc._full((), numbers[0], dtype, device)
     # struct checks that the numbers fit. It lacks bfloat16, which is rounded from float64.
