@@ -123,6 +123,8 @@ static PyObject *gather(PyObject *module, PyObject *args, PyObject *keywords) {
 static jit_var value_of(PyObject *value, jit_var target) {
     if (bridge_is_array(value))
         return jit_ref(((bridge_array *) value)->var);
+    if (!jit_backend_of(target)) /* the runtime has ended */
+        return 0;
     return bridge_literal(jit_backend_of(target), jit_type(target), value, 1);
 }
 

@@ -79,7 +79,11 @@ static bool find_model(call *c) {
     if (!c->model)
         PyErr_Format(PyExc_TypeError, "%s(): %s has to be a jitc.Array", c->op->name,
                      c->op->masked ? "the second or third operand" : "an operand");
-    return c->model;
+    else if (!jit_backend_of(c->model->var))
+        bridge_raise_last(); /* the runtime has ended */
+    else
+        return true;
+    return false;
 }
 
 static bool make_operands(call *c) {

@@ -117,22 +117,20 @@ static PyObject *ask_for_capsule(const request *r, bool *streamed) {
     static const unsigned tries[] = {STREAM | VERSION | COPY | DEVICE, STREAM,
                                      VERSION | COPY | DEVICE, 0};
     PyObject *capsule = NULL;
-    unsigned last = ~0u;
-    for (size_t i = 0; i < sizeof tries / sizeof *tries && !capsule; ++i) {
-        unsigned with = tries[i] & r->wants;
-        if (with == last || (r->wants & DEVICE && !(tries[i] & DEVICE)))
+    for (int i = 0; i < 4 && !capsule; ++i) {
+        bool about_stream = i == 1 || i == 2; /* these are the others again, but for that */
+        if ((about_stream && !(r->wants & STREAM)) || (r->wants & ~tries[i] & DEVICE))
             continue;
-        if (last != ~0u) {
-            bool refused = last & STREAM && PyErr_ExceptionMatches(PyExc_RuntimeError);
+        if (i > 0) {
+            bool refused = i < 3 && r->wants & STREAM && PyErr_ExceptionMatches(PyExc_RuntimeError);
             if (!refused && !PyErr_ExceptionMatches(PyExc_TypeError))
                 break;
-            if (refused && with & STREAM)
+            if (refused && i == 1)
                 continue;
             PyErr_Clear();
         }
-        capsule = ask(r, with);
-        *streamed = with & STREAM;
-        last = with;
+        capsule = ask(r, tries[i]);
+        *streamed = r->wants & tries[i] & STREAM;
     }
     return capsule;
 }
