@@ -121,7 +121,8 @@ PyObject *bridge_layout(PyObject *self, PyObject *unused) {
     DLManagedTensorVersioned *tensor;
     jit_status status;
     (void) unused;
-    o.stream = JIT_STREAM_NONE;
+    /* For nobody: the CPU does not wait, and memory of a GPU does not wait for us. */
+    o.stream = jit_backend_of(a->var) == JIT_CUDA ? JIT_STREAM_LEGACY : JIT_STREAM_NONE;
     o.ndim = a->ndim;
     o.shape = a->extents;
     Py_BEGIN_ALLOW_THREADS;
