@@ -361,17 +361,17 @@ void jitc_loan_end(jitc_loan *loan) {
     jitc_mutex_lock(&loans.lock);
     jitc_device *d = e->buffer->device;
     jitc_lender *l = d ? d->lender : NULL; /* its device has ended: it is in no list */
-    bool pends = l && e->consumer;
+    bool pends = l && e->consumer, waits = pends && e->consumer != &l->ordered;
     /* Usually the variable is still there, and nothing ends. */
-    bool shared = l && !pends && jitc_refcount_down_if_shared(&e->buffer->refs);
+    bool shared = l && !waits && jitc_refcount_down_if_shared(&e->buffer->refs);
     if (l)
         unlink_locked(l, e);
-    if (pends) {
+    if (pends)
         --e->consumer->loans;
+    if (pends && !shared)
         pend_locked(l, e);
-    } else if (l && !shared) {
+    else if (l && !shared)
         ++l->ending; /* the device stays meanwhile */
-    }
     jitc_mutex_unlock(&loans.lock);
     if (shared)
         free(e);
