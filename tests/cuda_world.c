@@ -29,6 +29,7 @@ cuda_world cuda_world_find(void) {
     find(&w.memory, "simcuda_memory");
     find(&w.kernel_time_us, "simcuda_kernel_time_us");
     find(&w.order, "simcuda_order");
+    find(&w.reuse_handles, "simcuda_reuse_handles");
     return w;
 }
 

@@ -25,6 +25,7 @@ typedef struct cuda_world {
     void (*memory)(uint64_t bytes);
     void (*kernel_time_us)(unsigned us);
     void (*order)(bool on);
+    void (*reuse_handles)(bool on);
 } cuda_world;
 
 /** Skips the test if CUDA is not under test. */

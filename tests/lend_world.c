@@ -28,6 +28,14 @@ jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data) {
     return status;
 }
 
+jit_var lend_make(size_t n, float offset) {
+    jit_var k = jit_counter(JIT_CUDA, n), x = jit_cast(k, JIT_f32), c = jit_f32(JIT_CUDA, offset);
+    jit_var v = jit_add(x, c);
+    ASSERT_OK(jit_var_eval(v));
+    jit_unref(k), jit_unref(x), jit_unref(c);
+    return v;
+}
+
 size_t lend_pending(void) {
     jitc_started *s = &jitc_runtime.started[jitc_backend_index(JIT_CUDA)];
     jitc_device *d = jitc_load_acquire(&s->device[jit_device(JIT_CUDA)]);

@@ -51,6 +51,20 @@ void *sim_object_handle(const void *object) {
     return (void *) handle;
 }
 
+void sim_object_take_handle(void *object) {
+    sim_object *o = object;
+    for (uint32_t i = o->number; i-- > 0;) {
+        sim_object *old = table.all[i];
+        if (old->kind != o->kind || old->life != SIM_DESTROYED)
+            continue;
+        old->number = o->number;
+        table.all[old->number] = old;
+        o->number = i;
+        table.all[i] = o;
+        return;
+    }
+}
+
 void *sim_object_find(const void *handle, sim_kind kind) {
     uint64_t value = (uintptr_t) handle, number = (value & 0xFFFFFFFFFF) >> 4;
     sim_object *o = number < table.count ? table.all[number] : NULL;

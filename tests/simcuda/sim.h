@@ -127,6 +127,8 @@ void simcuda_order_strict(bool strict);
 unsigned simcuda_races(void);
 /** Give addresses that were freed to the next allocation of that size, as the real driver does. */
 void simcuda_reuse(bool on);
+/** Give handles of streams that were destroyed to new ones, as the real driver does. */
+void simcuda_reuse_handles(bool on);
 /** Let every kernel take at least so long, so that what should wait for it can be caught. */
 void simcuda_kernel_time_us(unsigned us);
 #endif

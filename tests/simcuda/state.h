@@ -63,6 +63,8 @@ void *sim_new(size_t bytes);
 void *sim_object_create(sim_kind kind, size_t bytes, sim_context *context);
 /** Its handle, of whatever type. */
 void *sim_object_handle(const void *object);
+/** A new object gets the handle of the last one of its kind that was destroyed, if there is one. */
+void sim_object_take_handle(void *object);
 /** The object of a handle. NULL, and a fault unless the object went with its context: the caller
  *  returns CUDA_ERROR_INVALID_HANDLE. Contexts that are dead are found, too. */
 void *sim_object_find(const void *handle, sim_kind kind);

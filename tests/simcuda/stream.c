@@ -3,6 +3,7 @@
 #include <stdatomic.h>
 
 static sim_stream *all;
+static bool reuses_handles;
 
 sim_stream *sim_streams(void) {
     return all;
@@ -73,6 +74,8 @@ CUresult sim_cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int pr
     sim_stream *s = sim_stream_create(
         sim_current(), flags & CU_STREAM_NON_BLOCKING ? SIM_NON_BLOCKING : SIM_BLOCKING);
     s->priority = priority > 0 ? 0 : priority < -5 ? -5 : priority;
+    if (reuses_handles)
+        sim_object_take_handle(s);
     *stream = sim_object_handle(s);
     return CUDA_SUCCESS;
 }
@@ -171,8 +174,12 @@ CUresult sim_cuStreamGetId(CUstream stream, unsigned long long *id) {
     sim_stream *s = sim_stream_any(stream);
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
-    *id = s->object.number;
+    *id = s->task + 1; /* no other stream ever has it, whatever its handle */
     return CUDA_SUCCESS;
+}
+
+__attribute__((visibility("default"))) void simcuda_reuse_handles(bool on) {
+    reuses_handles = on;
 }
 
 CUresult sim_cuLaunchHostFunc(CUstream stream, CUhostFn function, void *argument) {

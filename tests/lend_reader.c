@@ -1,0 +1,93 @@
+/* lend_reader.c: a stream of somebody else that reads what it was lent.  Layer: tests. */
+#include "lend_reader.h"
+#include <jit/cuda.h>
+#include <unistd.h>
+
+cuda_world w;
+foreign f;
+gate g;
+
+void reader_start(void) {
+    w = cuda_world_simulated();
+    f = foreign_find();
+    support_init();
+    foreign_enter(0);
+    ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
+    jit_unref(lend_make(SIZE, 0));                  /* with a gate closed it could not be loaded */
+    ASSERT_OK(jit_sync_thread());
+    ASSERT_OK(jit_trim());
+}
+
+void reader_finish(void) {
+    foreign_leave(0);
+    support_shutdown();
+    cr_assert_eq(w.alive(NULL), 0, "%u things are left", w.alive(NULL));
+}
+
+reader reader_make(void) {
+    static float offsets;
+    reader r = {.stream = foreign_stream(CU_STREAM_NON_BLOCKING), .offset = offsets += 10000};
+    CU_OK(f.MemHostAlloc((void **) &r.copy, BYTES, 0));
+    return r;
+}
+
+void reader_lend(reader *r, intptr_t token) {
+    jit_var v = lend_make(SIZE, r->offset);
+    ASSERT_OK(lend_var(v, token, &r->loan, &r->data));
+    if (token == JIT_STREAM_NONE || token == JIT_STREAM_LEGACY) /* the user orders things */
+        ASSERT_OK(jit_sync_thread());
+    jit_unref(v);
+    foreign_close(&g, r->stream);
+    CU_OK(f.MemcpyDtoHAsync(r->copy, (uintptr_t) r->data, BYTES, r->stream));
+}
+
+intptr_t reader_handle(const reader *r) {
+    return (intptr_t) r->stream;
+}
+
+void reader_expect_old_data(const reader *r) {
+    for (int i = 0; i < SIZE; ++i)
+        cr_assert_eq(r->copy[i], (float) i + r->offset, "element %d is %g", i, (double) r->copy[i]);
+}
+
+void reader_end(reader *r) {
+    foreign_open(&g);
+    CU_OK(f.StreamSynchronize(r->stream));
+    reader_expect_old_data(r);
+    CU_OK(f.StreamDestroy(r->stream));
+    CU_OK(f.MemFreeHost(r->copy));
+}
+
+void *reader_overwrites(void) {
+    jit_var v = lend_make(SIZE, -1);
+    void *data = lend_buffer(v)->pointer;
+    jit_unref(v);
+    return data;
+}
+
+static void *open_at_free(void *context) {
+    const reader_opener *o = context;
+    while (w.calls("cuMemFree_v2") == o->frees && !jitc_load_acquire(&g.open)) /* foreign_open */
+        usleep(50);
+    foreign_open(&g);
+    return NULL;
+}
+
+void reader_open_at_free(reader_opener *o) {
+    o->frees = w.calls("cuMemFree_v2");
+    cr_assert_eq(pthread_create(&o->thread, NULL, open_at_free, o), 0);
+}
+
+void reader_opener_end(reader_opener *o) {
+    foreign_open(&g);
+    pthread_join(o->thread, NULL);
+}
+
+void reader_recall(void) {
+    ASSERT_OK(jit_set_option("memory_lent", "0"));
+    ASSERT_OK(jit_sync_thread());
+    ASSERT_OK(jit_trim()); /* what else there is of the size */
+    reader_overwrites();
+    ASSERT_OK(jit_set_option("memory_lent", "1073741824"));
+    cr_assert_eq(lend_pending(), 0);
+}
