@@ -1,5 +1,8 @@
 /* cuda_foreign.c: another library in the same process, for tests. */
 #include "cuda_foreign.h"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -79,6 +82,39 @@ void foreign_settle(void) {
     CU_OK(f.EventSynchronize(event));
     CU_OK(f.EventDestroy(event));
     CU_OK(f.StreamDestroy(last));
+}
+
+/* A copy of the driver in which the function has another name. */
+static void copy_without(const char *from, const char *to, const char *function) {
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    cr_assert(in && out);
+    fseek(in, 0, SEEK_END);
+    size_t size = (size_t) ftell(in), length = strlen(function), found = 0;
+    rewind(in);
+    char *all = malloc(size);
+    cr_assert(all && fread(all, 1, size, in) == size);
+    for (size_t i = 0; i + length < size; ++i)
+        if (memcmp(all + i, function, length + 1) == 0) {
+            all[i + length - 1] = '_';
+            ++found;
+        }
+    cr_assert(found > 0 && fwrite(all, 1, size, out) == size);
+    free(all);
+    fclose(in), fclose(out);
+}
+
+void foreign_hide_function(const char *name) {
+    static char path[] = "/tmp/jitc_old_driver_XXXXXX";
+    const char *driver = getenv("JITC_LIBCUDA");
+    if (!driver || support_backend() != JIT_CUDA)
+        support_skip("this wants the simulated driver");
+    close(mkstemp(path));
+    copy_without(driver, path, name);
+    setenv("JITC_LIBCUDA", path, 1);
+    setenv("JITC_LIBNVRTC", path, 1);
+    cr_assert_null(support_driver(name));
+    cr_assert_not_null(dlopen(path, RTLD_NOW | RTLD_LOCAL));
+    remove(path); /* it is open, and found by its name */
 }
 
 uint64_t foreign_launches(const cuda_world *w) {

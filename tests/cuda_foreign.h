@@ -29,6 +29,9 @@
     X(EventRecord, "cuEventRecord", (CUevent event, CUstream stream))                              \
     X(EventQuery, "cuEventQuery", (CUevent event))                                                 \
     X(EventSynchronize, "cuEventSynchronize", (CUevent event))                                     \
+    X(MemAlloc, "cuMemAlloc_v2", (CUdeviceptr * pointer, size_t bytes))                            \
+    X(MemFree, "cuMemFree_v2", (CUdeviceptr pointer))                                              \
+    X(MemsetD32, "cuMemsetD32_v2", (CUdeviceptr pointer, unsigned value, size_t count))            \
     X(MemHostAlloc, "cuMemHostAlloc", (void **pointer, size_t bytes, unsigned flags))              \
     X(MemFreeHost, "cuMemFreeHost", (void *pointer))                                               \
     X(MemcpyDtoHAsync, "cuMemcpyDtoHAsync_v2",                                                     \
@@ -78,6 +81,10 @@ void foreign_opener_end(foreign_opener *o);
 /** All that was queued so far and could run has run: streams behind a closed gate have not moved.
  */
 void foreign_settle(void);
+
+/** The driver under test is, from now on, a copy of the simulated one without this function. To be
+ * called before it is used; skips the test if another one is wanted. */
+void foreign_hide_function(const char *name);
 
 /** Kernels and graphs launched so far. */
 uint64_t foreign_launches(const cuda_world *w);

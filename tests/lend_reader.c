@@ -13,7 +13,7 @@ void reader_start(void) {
     support_init();
     foreign_enter(0);
     ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
-    jit_unref(lend_make(SIZE, 0));                  /* with a gate closed it could not be loaded */
+    jit_unref(lend_make(LENT, 0));                  /* with a gate closed it could not be loaded */
     ASSERT_OK(jit_sync_thread());
     ASSERT_OK(jit_trim());
 }
@@ -27,18 +27,18 @@ void reader_finish(void) {
 reader reader_make(void) {
     static float offsets;
     reader r = {.stream = foreign_stream(CU_STREAM_NON_BLOCKING), .offset = offsets += 10000};
-    CU_OK(f.MemHostAlloc((void **) &r.copy, BYTES, 0));
+    CU_OK(f.MemHostAlloc((void **) &r.copy, LENT_BYTES, 0));
     return r;
 }
 
 void reader_lend(reader *r, intptr_t token) {
-    jit_var v = lend_make(SIZE, r->offset);
+    jit_var v = lend_make(LENT, r->offset);
     ASSERT_OK(lend_var(v, token, &r->loan, &r->data));
     if (token == JIT_STREAM_NONE || token == JIT_STREAM_LEGACY) /* the user orders things */
         ASSERT_OK(jit_sync_thread());
     jit_unref(v);
     foreign_close(&g, r->stream);
-    CU_OK(f.MemcpyDtoHAsync(r->copy, (uintptr_t) r->data, BYTES, r->stream));
+    CU_OK(f.MemcpyDtoHAsync(r->copy, (uintptr_t) r->data, LENT_BYTES, r->stream));
 }
 
 intptr_t reader_handle(const reader *r) {
@@ -46,7 +46,7 @@ intptr_t reader_handle(const reader *r) {
 }
 
 void reader_expect_old_data(const reader *r) {
-    for (int i = 0; i < SIZE; ++i)
+    for (int i = 0; i < LENT; ++i)
         cr_assert_eq(r->copy[i], (float) i + r->offset, "element %d is %g", i, (double) r->copy[i]);
 }
 
@@ -59,23 +59,27 @@ void reader_end(reader *r) {
 }
 
 void *reader_overwrites(void) {
-    jit_var v = lend_make(SIZE, -1);
+    jit_var v = lend_make(LENT, -1);
     void *data = lend_buffer(v)->pointer;
     jit_unref(v);
     return data;
 }
 
-static void *open_at_free(void *context) {
+static uint64_t waits(void) {
+    return w.calls("cuMemFree_v2") + foreign_waits(&w);
+}
+
+static void *open_at_wait(void *context) {
     const reader_opener *o = context;
-    while (w.calls("cuMemFree_v2") == o->frees && !jitc_load_acquire(&g.open)) /* foreign_open */
+    while (waits() == o->waits && !jitc_load_acquire(&g.open)) /* pairs with foreign_open */
         usleep(50);
     foreign_open(&g);
     return NULL;
 }
 
-void reader_open_at_free(reader_opener *o) {
-    o->frees = w.calls("cuMemFree_v2");
-    cr_assert_eq(pthread_create(&o->thread, NULL, open_at_free, o), 0);
+void reader_open_at_wait(reader_opener *o) {
+    o->waits = waits();
+    cr_assert_eq(pthread_create(&o->thread, NULL, open_at_wait, o), 0);
 }
 
 void reader_opener_end(reader_opener *o) {

@@ -5,7 +5,7 @@
 #include "cuda_foreign.h"
 #include "lend_world.h"
 
-enum { SIZE = 1000, BYTES = SIZE * sizeof(float) };
+enum { LENT = 1000, LENT_BYTES = LENT * sizeof(float) };
 
 extern cuda_world w;
 extern foreign f;
@@ -38,12 +38,12 @@ void *reader_overwrites(void);
 /** Everything that was given back is ours again, by a wait of the CPU. */
 void reader_recall(void);
 
-/** Who opens the gate once the CPU waits for all, by freeing memory. */
+/** Who opens the gate once the CPU waits for the device, be it by freeing memory. */
 typedef struct reader_opener {
-    uint64_t frees; /* before */
+    uint64_t waits; /* before */
     pthread_t thread;
 } reader_opener;
-void reader_open_at_free(reader_opener *o);
+void reader_open_at_wait(reader_opener *o);
 /** The gate is opened in any case. */
 void reader_opener_end(reader_opener *o);
 #endif

@@ -10,22 +10,36 @@ jitc_buffer *lend_buffer(jit_var v) {
     return b;
 }
 
-jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data) {
+static jit_status find_state(jit_backend backend, int device, jitc_thread_state **out) {
     jitc_thread *t;
+    TRY(jitc_api_thread(&t));
+    return jitc_api_state(t, backend, device, out);
+}
+
+jitc_device *lend_device(void) {
     jitc_thread_state *state;
-    TRY(jit_var_eval(v));
-    jitc_buffer *b = lend_buffer(v);
-    *data = b->pointer;
+    ASSERT_OK(find_state(JIT_CUDA, jit_device(JIT_CUDA), &state));
+    return state->device;
+}
+
+jit_status lend_memory(jitc_buffer *b, intptr_t token, jitc_loan *loan) {
+    jitc_thread_state *state;
     if (b->device->backend->host_memory)
         return jitc_lend(b, NULL, token, loan);
-    TRY(jitc_api_thread(&t));
-    TRY(jitc_api_state(t, b->device->backend->id, b->device->id, &state));
+    TRY(find_state(b->device->backend->id, b->device->id, &state));
     jitc_mutex_lock(&state->stream->lock);
     jit_status status = jitc_lend(b, state->stream, token, loan);
     jitc_mutex_unlock(&state->stream->lock);
     if (status == JIT_OK && token == 0)
         status = jitc_buffer_wait(b, false);
     return status;
+}
+
+jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data) {
+    TRY(jit_var_eval(v));
+    jitc_buffer *b = lend_buffer(v);
+    *data = b->pointer;
+    return lend_memory(b, token, loan);
 }
 
 jit_var lend_make(size_t n, float offset) {
@@ -37,7 +51,5 @@ jit_var lend_make(size_t n, float offset) {
 }
 
 size_t lend_pending(void) {
-    jitc_started *s = &jitc_runtime.started[jitc_backend_index(JIT_CUDA)];
-    jitc_device *d = jitc_load_acquire(&s->device[jit_device(JIT_CUDA)]);
-    return d ? jitc_lend_pending(d) : 0;
+    return jitc_lend_pending(lend_device());
 }

@@ -8,6 +8,10 @@
 jitc_buffer *lend_buffer(jit_var v);
 /** Evaluates v and lends its memory on the calling thread's stream; *data is its address. */
 jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data);
+/** The same of memory that need not be an array's. */
+jit_status lend_memory(jitc_buffer *b, intptr_t token, jitc_loan *loan);
+/** The thread's CUDA device. */
+jitc_device *lend_device(void);
 /** An array 0, 1, 2, ... plus `offset`, of CUDA, in memory. */
 jit_var lend_make(size_t n, float offset);
 /** Bytes that are pending on the thread's CUDA device. */

@@ -381,38 +381,10 @@ Test(cuda_foreign, eight_threads_at_once, .timeout = 60) {
 
 /* ---- A driver without cuStreamWaitEvent_ptsz ---- */
 
-/* A copy of the driver in which the function has another name. */
-static void hide_function(const char *from, const char *to, const char *function) {
-    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
-    cr_assert(in && out);
-    fseek(in, 0, SEEK_END);
-    size_t size = (size_t) ftell(in), length = strlen(function), found = 0;
-    rewind(in);
-    char *all = malloc(size);
-    cr_assert(all && fread(all, 1, size, in) == size);
-    for (size_t i = 0; i + length < size; ++i)
-        if (memcmp(all + i, function, length + 1) == 0) {
-            all[i + length - 1] = '_';
-            ++found;
-        }
-    cr_assert(found > 0 && fwrite(all, 1, size, out) == size);
-    free(all);
-    fclose(in), fclose(out);
-}
-
 Test(cuda_foreign_old, a_driver_without_the_ptsz_function_gets_the_handle_2) {
-    char path[] = "/tmp/jitc_old_driver_XXXXXX";
-    const char *driver = getenv("JITC_LIBCUDA");
-    if (!driver || support_backend() != JIT_CUDA)
-        support_skip("this wants the simulated driver");
-    close(mkstemp(path));
-    hide_function(driver, path, "cuStreamWaitEvent_ptsz");
-    setenv("JITC_LIBCUDA", path, 1);
-    setenv("JITC_LIBNVRTC", path, 1);
+    foreign_hide_function("cuStreamWaitEvent_ptsz");
     w = cuda_world_simulated();
-    cr_assert_null(support_driver("cuStreamWaitEvent_ptsz"));
     support_init();
-    remove(path);
     f = foreign_find();
     load_kernels();
     jit_var x = cuda_world_ramp(SIZE), y = jit_add(x, x);

@@ -40,7 +40,7 @@ Test(lend_life, a_stream_that_was_destroyed_is_not_touched, .timeout = 60) {
     ASSERT_OK(jit_set_option("memory_lent", "0"));
     ASSERT_OK(jit_sync_thread());
     ASSERT_OK(jit_trim()); /* what else there is of the size */
-    reader_open_at_free(&o);
+    reader_open_at_wait(&o);
     cr_assert_eq(reader_overwrites(), r.data, "the CPU has not waited for it");
     reader_opener_end(&o);
     wait_and_destroy(last);
@@ -70,7 +70,7 @@ Test(lend_life, a_new_stream_with_the_same_handle_is_another, .timeout = 60) {
 /* Streams that come and go are forgotten. */
 Test(lend_life, many_streams_take_no_room, .timeout = 60) {
     enum { STREAMS = 1000 };
-    jit_var v = lend_make(SIZE, 3);
+    jit_var v = lend_make(LENT, 3);
     unsigned before = 0;
     for (int i = 0; i < STREAMS; ++i) {
         jitc_loan loan;
@@ -168,15 +168,15 @@ static void expect_allocations(unsigned allocations) {
 static void outlive(ender *way, intptr_t token, bool again) {
     reader r = reader_make();
     reader_opener o;
-    jit_var v = lend_make(SIZE, r.offset);
+    jit_var v = lend_make(LENT, r.offset);
     ASSERT_OK(lend_var(v, token < 0 ? token : reader_handle(&r), &r.loan, &r.data));
     CU_OK(f.StreamSynchronize(r.stream));
     shut_down(again);
     if (again)
         cr_assert_neq(reader_overwrites(), r.data);
     foreign_close(&g, r.stream);
-    CU_OK(f.MemcpyDtoHAsync(r.copy, (uintptr_t) r.data, BYTES, r.stream));
-    reader_open_at_free(&o);
+    CU_OK(f.MemcpyDtoHAsync(r.copy, (uintptr_t) r.data, LENT_BYTES, r.stream));
+    reader_open_at_wait(&o);
     way(&r);
     reader_opener_end(&o);
     if (!again)

@@ -21,7 +21,7 @@ static uint64_t cpu_waits(void) {
 static void step(reader *r, intptr_t token) {
     jitc_loan loan;
     void *data;
-    jit_var v = lend_make(SIZE, 1);
+    jit_var v = lend_make(LENT, 1);
     ASSERT_OK(lend_var(v, token, &loan, &data));
     CU_OK(f.MemcpyDtoHAsync(r->copy, (uintptr_t) data, sizeof *r->copy, r->stream));
     jitc_loan_end(&loan);
@@ -64,7 +64,7 @@ Test(lend_limits, a_loop_needs_few_blocks_with_the_default_options, .timeout = 6
 
 /* An array that stays is pending once, however often it is lent. */
 Test(lend_limits, an_array_that_is_lent_again_and_again_is_pending_once, .timeout = 60) {
-    jit_var v = lend_make(SIZE, 1);
+    jit_var v = lend_make(LENT, 1);
     size_t once = 0;
     uint64_t waits = cpu_waits();
     for (int i = 0; i < 1000; ++i) {
@@ -84,7 +84,7 @@ static void give_back_unknown(int count) {
     for (int i = 0; i < count; ++i) {
         jitc_loan loan;
         void *data;
-        jit_var v = lend_make(SIZE, 1);
+        jit_var v = lend_make(LENT, 1);
         ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &loan, &data));
         jitc_loan_end(&loan);
         jit_unref(v);
@@ -145,13 +145,13 @@ static void lend_all_ways(CUstream s) {
     CUstream other = foreign_stream(CU_STREAM_NON_BLOCKING);
     intptr_t tokens[] = {(intptr_t) other,  JIT_STREAM_NONE,       0,
                          JIT_STREAM_LEGACY, JIT_STREAM_PER_THREAD, (intptr_t) jit_cuda_stream()};
-    jit_var v = lend_make(SIZE, 1);
+    jit_var v = lend_make(LENT, 1);
     ASSERT_OK(jit_sync_thread()); /* else those that are captured cannot wait for us */
     ASSERT_OK(lend_var(v, (intptr_t) s, &loan, &data));
     jitc_loan_end(&loan);
     jit_unref(v);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; ++i) {
-        v = lend_make(SIZE, 1);
+        v = lend_make(LENT, 1);
         ASSERT_OK(lend_var(v, tokens[i], &loan, &data));
         jitc_loan_end(&loan);
         jit_unref(v);
@@ -222,7 +222,7 @@ Test(lend_limits, a_capture_survives_the_end, .timeout = 60) {
         jitc_loan loan;
         void *data;
         CUstream s = foreign_stream(CU_STREAM_NON_BLOCKING);
-        jit_var v = lend_make(SIZE, 1);
+        jit_var v = lend_make(LENT, 1);
         ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &loan, &data));
         jit_unref(v);
         CU_OK(f.StreamBeginCapture(s, modes[m]));

@@ -7,17 +7,20 @@
 /* ---- The barrier ---- */
 
 /* To free memory that is no pool's takes until the device has done everything, streams that are
- * not blocking included. cuCtxSynchronize() would end whatever is being captured. */
+ * not blocking included. cuCtxSynchronize() would end whatever is being captured. What cannot be
+ * freed is tried once more: it is never freed else. */
 static CUresult wait_in_context(const jitc_cuda *c) {
     CUdeviceptr block;
     void *pinned;
     CUresult result = c->MemAlloc(&block, 1);
     if (result == CUDA_SUCCESS)
-        return c->MemFree(block);
+        return c->MemFree(block) == CUDA_SUCCESS ? CUDA_SUCCESS : c->MemFree(block);
     if (result != CUDA_ERROR_OUT_OF_MEMORY)
         return result;
     result = c->MemHostAlloc(&pinned, 1, 0);
-    return result == CUDA_SUCCESS ? c->MemFreeHost(pinned) : result;
+    if (result != CUDA_SUCCESS)
+        return result;
+    return c->MemFreeHost(pinned) == CUDA_SUCCESS ? CUDA_SUCCESS : c->MemFreeHost(pinned);
 }
 
 static CUresult wait_in_other_context(const jitc_cuda *c, CUcontext context) {
@@ -45,7 +48,8 @@ static CUresult wait_for_device(const jitc_cuda *c, int ordinal, CUcontext own) 
         return result;
     if (context != own)
         result = wait_in_other_context(c, context);
-    c->PrimaryCtxRelease(device);
+    if (c->PrimaryCtxRelease(device) != CUDA_SUCCESS)
+        c->PrimaryCtxRelease(device);
     return result;
 }
 

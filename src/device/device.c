@@ -102,6 +102,7 @@ static jitc_stream *stream_at(jitc_device *d, size_t i) {
 jit_status jitc_device_sync(jitc_device *d) {
     jit_status status = JIT_OK;
     jitc_stream *s;
+    jitc_lend_collect(d);
     for (size_t i = 0; (s = stream_at(d, i)) != NULL; ++i) {
         jit_status one =
             d->backend->wait(s, jitc_load_acquire(&s->queued)); /* pairs with queuers */

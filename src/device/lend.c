@@ -174,6 +174,11 @@ bool jitc_lend_recall(const jitc_device *d, bool locked) {
     return some;
 }
 
+void jitc_lend_collect(const jitc_device *d) {
+    if (jitc_load_relaxed(&d->lender->bytes))
+        drop_all(d->lender, take_pending(d->lender, &d->lender->ordered), false);
+}
+
 /* ---- Consumers ---- */
 
 /* Takes it in hands, or one that may come to stand for the stream and that is not found any more:

@@ -265,6 +265,7 @@ static size_t free_blocks(jitc_memory *m, bool wait, size_t wanted) {
 }
 
 void jitc_device_trim(jitc_device *d) {
+    jitc_lend_collect(d);
     free_blocks(d->memory, false, SIZE_MAX);
     d->backend->trim(d->backend, d->id);
 }
