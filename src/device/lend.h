@@ -43,8 +43,8 @@ jit_status jitc_lender_create(jitc_device *d, jitc_lender **out);
 /** The device ends, and what our streams do is over: what is pending is given up, and what is lent
  * will be freed by its last loan. Under no lock. */
 void jitc_lender_destroy(jitc_lender *l);
-/** Give up what waits for no consumer, but for somebody who may call the driver: foreign memory. Under
- * no lock. */
+/** Give up what waits for no consumer, but for somebody who may call the driver: foreign memory.
+ * Under no lock. */
 void jitc_lend_collect(const jitc_device *d);
 /** Bytes that are pending. Any thread, no lock. */
 size_t jitc_lend_pending(const jitc_device *d);
