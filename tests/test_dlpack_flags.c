@@ -120,6 +120,11 @@ Test(dlpack_flags, references_and_users_that_are_gone_do_not_count) {
     expect_in_place(v, RO, "one that another one uses");
     jit_unref(second);
     expect_in_place(v, 0, "none any more");
+    jit_scope_push();
+    for (int i = 0; i < 30; ++i) /* of the dead a few are buried at a time */
+        second = jit_add(i ? second : v, one);
+    ASSERT_OK(jit_scope_pop(0, NULL));
+    expect_in_place(v, 0, "a long one that is gone");
     jit_ref(v);
     expect_in_place(v, RO, "another reference");
     jit_unref(v);
