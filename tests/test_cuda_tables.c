@@ -8,7 +8,7 @@
 
 enum {
     MANY = 601,     /* parameters, more than a launch takes; odd, as the first one counts then */
-    MORE = 9001,    /* for which the table of MANY is too small */
+    MORE = 8201,    /* for which the table of MANY is too small */
     TABLES = 6,     /* of a stream */
     PIECE = 1 << 19 /* bytes of pinned memory */
 };
