@@ -1,5 +1,6 @@
 /* test_lend.c: memory that was lent to a stream of somebody else, which still reads when the loan
  * ends: nobody writes it before that is over, whoever the stream is and whoever ends the loan. */
+#include "device/consumer.h"
 #include "lend_world.h"
 #include "sync_scene.h"
 #include <pthread.h>
@@ -217,4 +218,125 @@ Test(lend, memory_of_the_legacy_stream_is_used_at_once, .timeout = 60) {
         jit_unref(other);
         scene_end(&s);
     }
+}
+
+/* ---- Streams that are told apart ---- */
+
+static struct {
+    CUresult (*create)(CUstream *, unsigned), (*destroy)(CUstream), (*synchronize)(CUstream);
+    CUresult (*id)(CUstream, unsigned long long *);
+} driver;
+
+static void enter_context(void) {
+    consumer_driver(&driver.create, "cuStreamCreate");
+    consumer_driver(&driver.destroy, "cuStreamDestroy_v2");
+    consumer_driver(&driver.synchronize, "cuStreamSynchronize");
+    consumer_driver(&driver.id, "cuStreamGetId");
+    w.CtxPushCurrent(jit_cuda_context());
+}
+
+static void leave_context(void) {
+    CUcontext ignored;
+    w.CtxPopCurrent(&ignored);
+}
+
+static unsigned long long id_of(CUstream s) {
+    unsigned long long id;
+    consumer_must(driver.id(s, &id), "cuStreamGetId");
+    return id;
+}
+
+/** A stream for which the same record may stand, once that stands for nobody. */
+static CUstream make_like(CUstream other) {
+    for (int i = 0; i < 10 * JITC_CONSUMER_BUCKETS; ++i) {
+        CUstream s;
+        consumer_must(driver.create(&s, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+        if (id_of(s) % JITC_CONSUMER_BUCKETS == id_of(other) % JITC_CONSUMER_BUCKETS)
+            return s;
+        driver.destroy(s);
+    }
+    cr_assert(false, "no stream has such a number");
+    return NULL;
+}
+
+/** A stream that was seen again, and has not got so far, is still waited for when another one was
+ * seen after it, which has. */
+Test(lend, what_a_slow_stream_reads_is_not_taken_for_what_a_fast_one_reads, .timeout = 60) {
+    jitc_loan loan, other_loan;
+    jit_var others[2];
+    void *ignored;
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
+    scene_begin(&s);
+    enter_context();
+    jit_var v = scene_plus(s.x, s.first + 1);
+    ASSERT_OK(jit_var_eval(v));
+    CUstream slow = (CUstream) consumer_stream(s.consumer), fast = make_like(slow);
+    void *pointer = lend_and_read(&s, (intptr_t) slow, &loan);
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    see_again(&s, (intptr_t) slow, BY_SYNC);
+    ASSERT_OK(lend_var(v, (intptr_t) fast, &other_loan, &ignored)); /* nothing is done with it */
+    jitc_loan_end(&other_loan);
+    jit_unref(v);
+    see_again(&s, (intptr_t) fast, BY_SYNC);
+    driver.synchronize(fast);
+    bool again = false;
+    for (int i = 0; i < 2; ++i)
+        again = overwritten(false, &others[i]) == pointer || again;
+    cr_assert(again, "the memory is not used again: nothing is tested");
+    consumer_gate_open(&s.gate);
+    expect_old_data(&s);
+    jit_unref(others[0]), jit_unref(others[1]);
+    driver.destroy(fast);
+    leave_context();
+    scene_end(&s);
+}
+
+/* ---- The end ---- */
+
+static void end_after_shutdown(scene *s) {
+    expect_old_data(s);
+    consumer_destroy(s->consumer);
+    sem_destroy(&s->gate.open);
+}
+
+/** Memory that is used no more goes back to the driver behind those that were seen reading it. */
+Test(lend, memory_is_freed_after_a_stream_that_was_seen_again, .timeout = 60) {
+    jitc_loan loan;
+    pthread_t thread;
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
+    opener o = {.gate = &s.gate};
+    scene_begin(&s);
+    intptr_t token = (intptr_t) consumer_stream(s.consumer);
+    lend_and_read(&s, token, &loan);
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    see_again(&s, token, BY_SYNC);
+    cr_assert_eq(lend_pending(), 0);
+    cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
+    jit_shutdown();
+    cr_assert(o.opened, "the memory was freed while it was read");
+    pthread_join(thread, NULL);
+    end_after_shutdown(&s);
+}
+
+/** A loan that ends after the device frees the memory itself. */
+Test(lend, memory_that_outlives_the_device_is_freed_after_its_reader, .timeout = 60) {
+    jitc_loan loan;
+    pthread_t thread;
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
+    opener o = {.gate = &s.gate};
+    void *pointer;
+    scene_begin(&s);
+    s.v = scene_plus(s.x, s.first);
+    ASSERT_OK(lend_var(s.v, (intptr_t) consumer_stream(s.consumer), &loan, &pointer));
+    jit_shutdown();
+    consumer_close_gate(s.consumer, &s.gate);
+    consumer_read(s.consumer, pointer, SIZE);
+    cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
+    jitc_loan_end(&loan);
+    cr_assert(o.opened, "the memory was freed while it was read");
+    pthread_join(thread, NULL);
+    end_after_shutdown(&s);
 }
