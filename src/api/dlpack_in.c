@@ -59,6 +59,10 @@ static jit_status check_size(const import *m) {
 
 /* ---- where the memory is ---- */
 
+static bool is_misaligned(const import *m) {
+    return m->in.size && (uintptr_t) m->in.first % jitc_dtypes[m->in.type].bytes;
+}
+
 static jit_status fail_copy(const import *m, const char *why) {
     return jitc_fail(JIT_UNSUPPORTED,
                      "%s: %s, so they have to be copied, and options.copy is "
@@ -145,8 +149,7 @@ static jit_status find_way(import *m) {
         m->in_place = m->to == m->home;
     if (m->options.copy == JIT_COPY_NEVER && !m->in_place && m->in.size)
         return fail_copy(m, "the backend cannot use the elements where they are");
-    if (m->options.copy == JIT_COPY_NEVER && m->in.size &&
-        (uintptr_t) m->in.first % jitc_dtypes[m->in.type].bytes)
+    if (m->options.copy == JIT_COPY_NEVER && is_misaligned(m))
         return fail_copy(m, "the elements do not lie at multiples of their size");
     if (m->tensor->device.device_type == kDLCPU && m->options.producer_stream > JIT_STREAM_LEGACY)
         return jitc_fail(JIT_INVALID_ARGUMENT,
@@ -204,8 +207,7 @@ static jit_status move_extent(import *m, jitc_thread_state *s, jitc_buffer **buf
 }
 
 static bool has_to_move(const import *m) {
-    return (uintptr_t) m->in.first % jitc_dtypes[m->in.type].bytes ||
-           (m->options.copy == JIT_COPY_ALWAYS && m->in.compact);
+    return is_misaligned(m) || (m->options.copy == JIT_COPY_ALWAYS && m->in.compact);
 }
 
 /* A variable of a buffer, whose reference is taken. */
