@@ -4,6 +4,7 @@ libjitc is, in this order:
   that in the folder $JITC_LIBRARY_DIR, such as a build folder of CMake, with the headers of this tree;
   built by CMake of the tree around this folder, if there is one ($JITC_CMAKE_ARGS: options);
   one that is installed, as pkg-config says. It is not copied, but found where it is.
+$JITC_PYTHON_CFLAGS: more options for the compiler of the extension.
 """
 import os
 import pathlib
@@ -28,6 +29,7 @@ SONAME = "libjitc.so.0"
 # Not -Wpedantic: Python keeps functions in pointers to void.
 WARNINGS = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wstrict-prototypes",
             "-Wmissing-prototypes", "-Wvla"]
+FLAGS = shlex.split(os.environ.get("JITC_PYTHON_CFLAGS", ""))
 sys.path.insert(0, str(HERE))
 import operations  # noqa: E402
 
@@ -110,7 +112,8 @@ setup(
         define_macros=[("Py_LIMITED_API", "0x03090000"), ("_GNU_SOURCE", None)],
         extra_compile_args=["-std=c17", "-fvisibility=hidden", *WARNINGS,
                             "-isystem", sysconfig.get_path("include"),
-                            *shlex.split(os.environ.get("JITC_PYTHON_CFLAGS", ""))],
+                            *FLAGS],
+        extra_link_args=FLAGS,
         py_limited_api=True,
     )],
     cmdclass={"build_ext": Build, "bdist_wheel": Wheel, "sdist": Source},

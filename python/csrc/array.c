@@ -16,7 +16,8 @@ PyObject *bridge_array_take(jit_var v, int ndim, const int64_t *shape) {
         return bridge_raise_last();
     bridge_array *a = (bridge_array *) (void *) PyType_GenericAlloc(array_type, 2 * ndim);
     if (!a) {
-        jit_unref(v);
+        if (!bridge_ended())
+            jit_unref(v);
         return NULL;
     }
     a->var = v;
@@ -31,23 +32,28 @@ PyObject *bridge_array_take(jit_var v, int ndim, const int64_t *shape) {
 }
 
 PyObject *bridge_array_take_own(jit_var v) {
+    int64_t shape[BRIDGE_DIMENSIONS];
     if (!v)
         return bridge_raise_last();
-    const int64_t *shape = jit_var_shape(v);
-    if (!shape) {
+    if (!bridge_started())
+        return NULL;
+    int ndim = jit_var_ndim(v);
+    const int64_t *own = jit_var_shape(v);
+    if (!own) {
         jit_unref(v);
         return bridge_raise_last();
     }
-    return bridge_array_take(v, jit_var_ndim(v), shape);
+    memcpy(shape, own, (size_t) ndim * sizeof *shape); /* it may end when Python code runs */
+    return bridge_array_take(v, ndim, shape);
 }
 
 static void array_end(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     jit_var v = ((bridge_array *) self)->var;
     if (!bridge_ended()) {
-        Py_BEGIN_ALLOW_THREADS; /* it may be the last one that holds memory of somebody else */
+        BRIDGE_WITHOUT_GIL; /* it may be the last one that holds memory of somebody else */
         jit_unref(v);
-        Py_END_ALLOW_THREADS;
+        BRIDGE_WITH_GIL;
     }
     PyObject_Free(self);
     Py_DECREF(type);
@@ -57,7 +63,7 @@ static PyObject *array_reshape(PyObject *self, PyObject *args) {
     const bridge_array *a = (bridge_array *) self;
     bridge_shape shape;
     PyObject *first = PyTuple_Size(args) == 1 ? PyTuple_GetItem(args, 0) : NULL;
-    if (!bridge_shape_converter(first ? first : args, &shape) ||
+    if (!bridge_shape_converter(first ? first : args, &shape) || !bridge_started() ||
         !bridge_shape_complete(&shape, (int64_t) jit_size(a->var)))
         return NULL;
     return bridge_array_take(jit_ref(a->var), shape.ndim, shape.extents);
@@ -93,10 +99,7 @@ static PyObject *array_size(PyObject *self, void *unused) {
 
 /* The backend, or 0 with an exception: the runtime has ended. */
 static jit_backend backend_of(PyObject *self) {
-    jit_backend backend = jit_backend_of(((bridge_array *) self)->var);
-    if (!backend)
-        bridge_raise_last();
-    return backend;
+    return bridge_started() ? jit_backend_of(((bridge_array *) self)->var) : (jit_backend) 0;
 }
 
 static PyObject *array_dtype(PyObject *self, void *unused) {
@@ -145,12 +148,14 @@ static PyObject *array_bytes(PyObject *self, PyObject *unused) {
         return NULL;
     size_t bytes = jit_size(v) * jit_dtype_size(jit_type(v));
     PyObject *result = PyBytes_FromStringAndSize(NULL, (Py_ssize_t) bytes);
-    if (!result)
+    if (!result || !bridge_started()) {
+        Py_XDECREF(result);
         return NULL;
+    }
     char *to = PyBytes_AsString(result);
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_read(v, to);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status == JIT_OK)
         return result;
     Py_DECREF(result);
@@ -247,9 +252,11 @@ static PyObject *array_eval(PyObject *self, PyObject *unused) {
     jit_var v = ((bridge_array *) self)->var;
     jit_status status;
     (void) unused;
-    Py_BEGIN_ALLOW_THREADS;
+    if (!bridge_started())
+        return NULL;
+    BRIDGE_WITHOUT_GIL;
     status = jit_var_eval(v);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK)
         return bridge_raise(status);
     Py_INCREF(self);

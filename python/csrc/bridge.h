@@ -1,7 +1,7 @@
 /* bridge.h: what the files of the Python extension share.  May include: the public headers,
  * Python's (only the stable ABI of 3.9), export/dlpack_abi.h.
  *
- * The extension is a thin coat: a jitc.Array is a reference to a variable and a shape. It has three
+ * The extension is a thin coat: a jitc.Array is a reference to a variable and a shape. It has four
  * rules of its own.
  *
  *   GIL      What may wait, touch a driver, or call somebody's deleter runs without it. A thread of
@@ -9,8 +9,11 @@
  *            does) while we wait for that thread. Recording an operation does none of that.
  *   ends     Our deleters and destructors use no Python: they run on any thread, without the GIL,
  *            also when the interpreter is gone.
- *   errors   A function of the library that fails leaves its text for the thread; bridge_raise()
- *            makes an exception of it, and clears it. */
+ *   exit     jit_shutdown() is called once, when the interpreter is about to end, and nobody may be
+ *            in the library then: who gives the GIL away says so by BRIDGE_WITHOUT_GIL; who keeps
+ * it asks bridge_started() after the last thing that may run code of Python. errors   A function of
+ * the library that fails leaves its text for the thread; bridge_raise() makes an exception of it,
+ * and clears it. */
 #ifndef JITC_PYTHON_BRIDGE_H
 #define JITC_PYTHON_BRIDGE_H
 #define PY_SSIZE_T_CLEAN
@@ -44,6 +47,31 @@ typedef struct bridge_place {
     int device;
 } bridge_place;
 
+/* name.c */
+
+/** Names that are looked up often, as strings of Python. With the GIL, from bridge_names_create()
+ * on. */
+#define BRIDGE_NAMES(X)                                                                            \
+    X(__dlpack__)                                                                                  \
+    X(__dlpack_device__)                                                                           \
+    X(__dlpack_c_exchange_api__)                                                                   \
+    X(stream)                                                                                      \
+    X(max_version)                                                                                 \
+    X(dl_device)                                                                                   \
+    X(copy)
+typedef struct bridge_names {
+#define NAME(name) PyObject *name;
+    BRIDGE_NAMES(NAME)
+#undef NAME
+} bridge_names;
+extern bridge_names bridge_name;
+/** Once. -1 with an exception. */
+int bridge_names_create(void);
+/** Read keyword arguments, which are all that a function takes: values[i] is that of names[i], or
+ * left as it is. False with an exception. */
+bool bridge_read_keywords(const char *function, PyObject *args, PyObject *keywords, int n,
+                          PyObject *const *names, PyObject **values);
+
 /* error.c */
 
 /** Set the exception that goes with a status and the thread's jit_error(), and clear that. Leaves
@@ -56,13 +84,26 @@ PyObject *bridge_none(jit_status status);
 
 /* runtime.c */
 
-/** Start the runtime if it was not. Any thread, with or without the GIL. */
+/** Start the runtime if it was not. Between bridge_call_begin() and -_end(). */
 jit_status bridge_start(void);
+/** The same, with the GIL. False, with an exception, if that fails or the runtime has ended. */
+bool bridge_started(void);
+/** Has it ended? All variables are gone then. */
+bool bridge_ended(void);
 /** End it, before the interpreter does: it calls deleters of others that use Python. With the GIL,
  * which it gives away meanwhile. */
 void bridge_end(void);
-/** Has it ended? All variables are gone then. */
-bool bridge_ended(void);
+/** Around calls of the library without the GIL: bridge_end() waits for the end. */
+void bridge_call_begin(void);
+void bridge_call_end(void);
+#define BRIDGE_WITHOUT_GIL                                                                         \
+    bridge_call_begin();                                                                           \
+    Py_BEGIN_ALLOW_THREADS
+#define BRIDGE_WITH_GIL                                                                            \
+    bridge_call_end();                                                                             \
+    Py_END_ALLOW_THREADS
+/** Once, when the module is loaded. */
+void bridge_prepare_fork(void);
 /** Converters for PyArg_Parse...(): "cpu", "cuda", "cuda:1" or None to a bridge_place; they start
  * the runtime. */
 int bridge_place_converter(PyObject *object, void *place);
@@ -86,8 +127,15 @@ const char *bridge_dtype_name(jit_dtype type);
 const char *bridge_dtype_format(jit_dtype type);
 /** Is it a number, rather than an array or something else? */
 bool bridge_is_scalar(PyObject *object);
-/** A number of Python, `size` times. 0 with an exception if it does not fit into the type. */
-jit_var bridge_literal(jit_backend backend, jit_dtype type, PyObject *number, size_t size);
+/** A number of Python as the bits of a type, or, of floats, before it is rounded. */
+typedef union bridge_number {
+    uint64_t bits; /* the first bytes are the low ones */
+    double real;
+} bridge_number;
+/** Read it. False, with an exception, if it does not fit into the type. */
+bool bridge_number_read(PyObject *object, jit_dtype type, bridge_number *out);
+/** It, `size` times. 0 with an error of the library. */
+jit_var bridge_literal(jit_backend backend, jit_dtype type, bridge_number number, size_t size);
 
 /* array.c */
 
@@ -136,6 +184,10 @@ jit_var bridge_remainder(jit_var a, jit_var b);
 /** A capsule that owns a tensor, and knows when somebody else has ended that. Takes it. */
 PyObject *bridge_capsule(DLManagedTensorVersioned *tensor);
 PyObject *bridge_capsule_legacy(DLManagedTensor *tensor);
+/** Call the deleter of a tensor, which may be NULL or have none, without the GIL. An exception that
+ * is set stays. */
+void bridge_delete(DLManagedTensorVersioned *tensor);
+void bridge_delete_legacy(DLManagedTensor *tensor);
 
 /* lend.c: arrays for others. */
 
@@ -152,12 +204,11 @@ PyObject *bridge_from_dlpack(PyObject *module, PyObject *args, PyObject *keyword
 
 /* exchange.c */
 
-/** The name of the attribute and that of the capsule. */
-#define BRIDGE_EXCHANGE_ATTRIBUTE "__dlpack_c_exchange_api__"
-#define BRIDGE_EXCHANGE_CAPSULE   "dlpack_exchange_api"
+/** The name of the capsule. */
+#define BRIDGE_EXCHANGE_CAPSULE "dlpack_exchange_api"
 /** Give the type its table. -1 with an exception. */
 int bridge_add_exchange(PyTypeObject *type);
-/** The stream of the calling thread on a device of CUDA. Without the GIL. */
+/** The stream of the calling thread on a device of CUDA, -1: its current one. */
 jit_status bridge_stream(int device, void **stream);
 
 /** For tables of functions: what takes keywords. */

@@ -87,16 +87,28 @@ static void legacy_deleter(DLManagedTensor *tensor) {
     tensor->deleter(tensor);
 }
 
-static void end_versioned(DLManagedTensorVersioned *tensor) {
+/* An exception may be on its way: the deleter, which may run code of Python, does not see it. */
+
+void bridge_delete(DLManagedTensorVersioned *tensor) {
+    PyObject *type, *value, *traceback;
+    if (!tensor || !tensor->deleter)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
     Py_BEGIN_ALLOW_THREADS;
     tensor->deleter(tensor);
     Py_END_ALLOW_THREADS;
+    PyErr_Restore(type, value, traceback);
 }
 
-static void end_legacy(DLManagedTensor *tensor) {
+void bridge_delete_legacy(DLManagedTensor *tensor) {
+    PyObject *type, *value, *traceback;
+    if (!tensor || !tensor->deleter)
+        return;
+    PyErr_Fetch(&type, &value, &traceback);
     Py_BEGIN_ALLOW_THREADS;
     tensor->deleter(tensor);
     Py_END_ALLOW_THREADS;
+    PyErr_Restore(type, value, traceback);
 }
 
 /* The capsules. */
@@ -112,15 +124,11 @@ static bool is_alive(PyObject *capsule) {
     return capsule_context(slot_at((uint32_t) (uintptr_t) context)) == context;
 }
 
-/* An exception may be on its way, and stays. */
 static void capsule_end(PyObject *capsule) {
-    PyObject *type, *value, *traceback;
-    PyErr_Fetch(&type, &value, &traceback);
     if (PyCapsule_IsValid(capsule, versioned_name) && is_alive(capsule))
-        end_versioned(PyCapsule_GetPointer(capsule, versioned_name));
+        bridge_delete(PyCapsule_GetPointer(capsule, versioned_name));
     else if (PyCapsule_IsValid(capsule, legacy_name) && is_alive(capsule))
-        end_legacy(PyCapsule_GetPointer(capsule, legacy_name));
-    PyErr_Restore(type, value, traceback);
+        bridge_delete_legacy(PyCapsule_GetPointer(capsule, legacy_name));
 }
 
 /* Of a tensor whose slot is s. */
@@ -135,7 +143,7 @@ static PyObject *capsule_create(void *tensor, const char *name, const slot *s) {
 PyObject *bridge_capsule(DLManagedTensorVersioned *tensor) {
     slot *s = slot_take();
     if (!s) {
-        end_versioned(tensor);
+        bridge_delete(tensor);
         return PyErr_NoMemory();
     }
     s->context = tensor->manager_ctx;
@@ -144,14 +152,14 @@ PyObject *bridge_capsule(DLManagedTensorVersioned *tensor) {
     tensor->deleter = versioned_deleter;
     PyObject *capsule = capsule_create(tensor, versioned_name, s);
     if (!capsule)
-        end_versioned(tensor);
+        bridge_delete(tensor);
     return capsule;
 }
 
 PyObject *bridge_capsule_legacy(DLManagedTensor *tensor) {
     slot *s = slot_take();
     if (!s) {
-        end_legacy(tensor);
+        bridge_delete_legacy(tensor);
         return PyErr_NoMemory();
     }
     s->context = tensor->manager_ctx;
@@ -160,6 +168,6 @@ PyObject *bridge_capsule_legacy(DLManagedTensor *tensor) {
     tensor->deleter = legacy_deleter;
     PyObject *capsule = capsule_create(tensor, legacy_name, s);
     if (!capsule)
-        end_legacy(tensor);
+        bridge_delete_legacy(tensor);
     return capsule;
 }

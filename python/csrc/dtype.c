@@ -99,32 +99,29 @@ static int integer_bits(PyObject *number, jit_dtype type, uint64_t *bits) {
     return -1;
 }
 
-/* Rounded once, by the cast of a literal. */
-static jit_var float_literal(jit_backend backend, jit_dtype type, PyObject *number, size_t size) {
-    double value = PyFloat_AsDouble(number);
-    if (PyErr_Occurred())
-        return 0;
-    jit_var wide = jit_literal(backend, JIT_f64, &value, size);
+bool bridge_number_read(PyObject *object, jit_dtype type, bridge_number *out) {
+    if (!bridge_is_scalar(object)) {
+        PyErr_Format(PyExc_TypeError, "%R is not a number", object);
+        return false;
+    }
+    if (dtypes[type].class == FLOAT) {
+        out->real = PyFloat_AsDouble(object);
+        return !PyErr_Occurred();
+    }
+    if (dtypes[type].class != BOOL)
+        return integer_bits(object, type, &out->bits) == 0;
+    out->bits = object == Py_True;
+    if (!PyBool_Check(object))
+        PyErr_Format(PyExc_TypeError, "%R does not go with an array of bool", object);
+    return PyBool_Check(object);
+}
+
+jit_var bridge_literal(jit_backend backend, jit_dtype type, bridge_number number, size_t size) {
+    if (dtypes[type].class != FLOAT)
+        return jit_literal(backend, type, &number.bits, size);
+    /* Rounded once, by the cast of a literal. */
+    jit_var wide = jit_literal(backend, JIT_f64, &number.real, size);
     jit_var v = jit_cast(wide, type);
     jit_unref(wide);
     return v;
-}
-
-jit_var bridge_literal(jit_backend backend, jit_dtype type, PyObject *number, size_t size) {
-    uint64_t bits = 0;
-    if (!bridge_is_scalar(number)) {
-        PyErr_Format(PyExc_TypeError, "%R is not a number", number);
-        return 0;
-    }
-    if (dtypes[type].class == FLOAT)
-        return float_literal(backend, type, number, size);
-    if (dtypes[type].class == BOOL) {
-        if (!PyBool_Check(number)) {
-            PyErr_Format(PyExc_TypeError, "%R does not go with an array of bool", number);
-            return 0;
-        }
-        bits = number == Py_True;
-    } else if (integer_bits(number, type, &bits) != 0)
-        return 0;
-    return jit_literal(backend, type, &bits, size); /* the first bytes are the low ones */
 }

@@ -15,9 +15,7 @@ enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 jit_status bridge_stream(int device, void **stream) {
     bridge_place place = {JIT_CUDA, device};
     int former;
-    jit_status status = bridge_start();
-    if (status == JIT_OK)
-        status = bridge_enter(&place, &former);
+    jit_status status = bridge_enter(&place, &former);
     if (status == JIT_OK) {
         *stream = jit_cuda_stream();
         if (!*stream)
@@ -68,7 +66,9 @@ static const char *allocate(const DLTensor *prototype, DLManagedTensorVersioned 
         return *why = "jitc has no such element type", "BufferError";
     if (!on_cpu && prototype->device.device_type != kDLCUDA)
         return *why = "jitc has no such device", "BufferError";
-    jit_status status = own_stream(prototype->device, &o.stream);
+    jit_status status = bridge_start();
+    if (status == JIT_OK)
+        status = own_stream(prototype->device, &o.stream);
     if (status == JIT_OK)
         status = bridge_enter(&place, &former);
     if (status == JIT_OK) {
@@ -96,7 +96,9 @@ static int allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *
         saved = PyEval_SaveThread();
     }
     *out = NULL;
+    bridge_call_begin();
     kind = allocate(prototype, out, &why);
+    bridge_call_end();
     if (known) {
         PyEval_RestoreThread(saved);
         PyGILState_Release(gil);
@@ -112,11 +114,7 @@ static int allocator(DLTensor *prototype, DLManagedTensorVersioned **out, void *
 static int check_array(PyObject *object) {
     if (!bridge_is_array(object))
         PyErr_Format(PyExc_TypeError, "%R is no jitc.Array", object);
-    else if (!jit_backend_of(((bridge_array *) object)->var))
-        bridge_raise_last();
-    else
-        return 0;
-    return -1;
+    return bridge_is_array(object) && bridge_started() ? 0 : -1;
 }
 
 static int from_object(void *object, DLManagedTensorVersioned **out) {
@@ -128,11 +126,11 @@ static int from_object(void *object, DLManagedTensorVersioned **out) {
         return -1;
     o.ndim = a->ndim;
     o.shape = a->extents;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = own_stream(bridge_device(a), &o.stream);
     if (status == JIT_OK)
         status = jit_export_dlpack(a->var, &o, out);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK)
         bridge_raise(status);
     return status == JIT_OK ? 0 : -1;
@@ -142,12 +140,16 @@ static int to_object(DLManagedTensorVersioned *tensor, void **out) {
     jit_import_options o = JIT_IMPORT_OPTIONS;
     jit_var v = 0;
     *out = NULL;
-    Py_BEGIN_ALLOW_THREADS;
-    if (bridge_start() == JIT_OK && tensor->version.major == DLPACK_MAJOR_VERSION &&
+    if (!bridge_started()) {
+        bridge_delete(tensor);
+        return -1;
+    }
+    BRIDGE_WITHOUT_GIL;
+    if (tensor->version.major == DLPACK_MAJOR_VERSION &&
         own_stream(tensor->dl_tensor.device, &o.producer_stream) != JIT_OK)
         jit_error_clear(); /* the import says why */
     jit_import_dlpack(tensor, &o, &v);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     *out = bridge_array_take_own(v);
     return *out ? 0 : -1;
 }
@@ -159,9 +161,9 @@ static int borrow(void *object, DLTensor *out) {
     void *data;
     if (check_array(object) != 0)
         return -1;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_data(a->var, &data);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK) {
         bridge_raise(status);
         return -1;
@@ -180,9 +182,11 @@ static int current_work_stream(DLDeviceType type, int32_t device, void **out) {
     *out = NULL;
     if (!is_gpu(type))
         return 0;
-    Py_BEGIN_ALLOW_THREADS;
+    if (!bridge_started())
+        return -1;
+    BRIDGE_WITHOUT_GIL;
     status = bridge_stream(type == kDLCUDA ? device : -1, out);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK)
         bridge_raise(status);
     return status == JIT_OK ? 0 : -1;
@@ -201,7 +205,8 @@ int bridge_add_exchange(PyTypeObject *type) {
     PyObject *capsule = PyCapsule_New((void *) (uintptr_t) &table, BRIDGE_EXCHANGE_CAPSULE, NULL);
     if (!capsule)
         return -1;
-    int status = PyObject_SetAttrString((PyObject *) type, BRIDGE_EXCHANGE_ATTRIBUTE, capsule);
+    int status =
+        PyObject_SetAttr((PyObject *) type, bridge_name.__dlpack_c_exchange_api__, capsule);
     Py_DECREF(capsule);
     return status;
 }

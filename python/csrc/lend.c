@@ -10,8 +10,8 @@ DLDevice bridge_device(const bridge_array *a) {
 PyObject *bridge_dlpack_device(PyObject *self, PyObject *unused) {
     const bridge_array *a = (bridge_array *) self;
     (void) unused;
-    if (!jit_backend_of(a->var))
-        return bridge_raise_last();
+    if (!bridge_started())
+        return NULL;
     DLDevice device = bridge_device(a);
     return Py_BuildValue("(ii)", (int) device.device_type, (int) device.device_id);
 }
@@ -68,33 +68,33 @@ static bool read_copy(PyObject *copy, jit_export_options *o) {
 static PyObject *export_versioned(const bridge_array *a, const jit_export_options *o) {
     DLManagedTensorVersioned *tensor;
     jit_status status;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_export_dlpack(a->var, o, &tensor);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return status == JIT_OK ? bridge_capsule(tensor) : bridge_raise(status);
 }
 
 static PyObject *export_legacy(const bridge_array *a, const jit_export_options *o) {
     DLManagedTensor *tensor;
     jit_status status;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_export_dlpack_legacy(a->var, o, &tensor);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return status == JIT_OK ? bridge_capsule_legacy(tensor) : bridge_raise(status);
 }
 
 PyObject *bridge_dlpack(PyObject *self, PyObject *args, PyObject *keywords) {
-    static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+    enum { STREAM, VERSION, DEVICE, COPY, COUNT };
+    PyObject *const names[] = {bridge_name.stream, bridge_name.max_version, bridge_name.dl_device,
+                               bridge_name.copy};
+    PyObject *values[COUNT] = {Py_None, Py_None, Py_None, Py_None};
     const bridge_array *a = (bridge_array *) self;
-    PyObject *stream = Py_None, *version = Py_None, *device = Py_None, *copy = Py_None;
     jit_export_options o = JIT_EXPORT_OPTIONS;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|$OOOO:__dlpack__", names, &stream, &version,
-                                     &device, &copy))
+    if (!bridge_read_keywords("__dlpack__", args, keywords, COUNT, names, values))
         return NULL;
-    if (!jit_backend_of(a->var))
-        return bridge_raise_last();
-    if (!read_stream(stream, &o) || !read_version(version, &o) ||
-        !read_device(device, bridge_device(a), &o) || !read_copy(copy, &o))
+    if (!read_stream(values[STREAM], &o) || !read_version(values[VERSION], &o) ||
+        !read_copy(values[COPY], &o) || !bridge_started() ||
+        !read_device(values[DEVICE], bridge_device(a), &o) || !bridge_started())
         return NULL;
     o.ndim = a->ndim;
     o.shape = a->extents;
@@ -121,13 +121,15 @@ PyObject *bridge_layout(PyObject *self, PyObject *unused) {
     DLManagedTensorVersioned *tensor;
     jit_status status;
     (void) unused;
+    if (!bridge_started())
+        return NULL;
     /* For nobody: the CPU does not wait, and memory of a GPU does not wait for us. */
     o.stream = jit_backend_of(a->var) == JIT_CUDA ? JIT_STREAM_LEGACY : JIT_STREAM_NONE;
     o.ndim = a->ndim;
     o.shape = a->extents;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_export_dlpack(a->var, &o, &tensor);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK)
         return bridge_raise(status);
     PyObject *strides = integers(tensor->dl_tensor.strides, a->ndim);

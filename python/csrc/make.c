@@ -8,16 +8,17 @@ static PyObject *full(PyObject *module, PyObject *args) {
     PyObject *value;
     jit_dtype type;
     bridge_place place;
+    bridge_number number;
     int former;
     (void) module;
     if (!PyArg_ParseTuple(args, "O&OO&O&:_full", bridge_shape_converter, &shape, &value,
                           bridge_dtype_converter, &type, bridge_place_converter, &place) ||
-        !bridge_shape_check(&shape))
+        !bridge_shape_check(&shape) || !bridge_number_read(value, type, &number) ||
+        !bridge_started())
         return NULL;
-    jit_status status = bridge_enter(&place, &former);
     jit_var v = 0;
-    if (status == JIT_OK)
-        v = bridge_literal(place.backend, type, value, (size_t) shape.size);
+    if (bridge_enter(&place, &former) == JIT_OK)
+        v = bridge_literal(place.backend, type, number, (size_t) shape.size);
     bridge_leave(&place, former);
     return bridge_array_take(v, shape.ndim, shape.extents);
 }
@@ -52,11 +53,11 @@ static PyObject *from_bytes(PyObject *module, PyObject *args) {
     const char *data = PyBytes_AsString(bytes);
     jit_var v = 0;
     int former;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     if (bridge_enter(&place, &former) == JIT_OK)
         v = jit_from_host(place.backend, type, data, (size_t) shape.size);
     bridge_leave(&place, former);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return bridge_array_take(v, shape.ndim, shape.extents);
 }
 
@@ -74,7 +75,8 @@ static PyObject *cast(PyObject *module, PyObject *args) {
     jit_dtype type;
     (void) module;
     if (!PyArg_ParseTuple(args, "O!O&:cast", bridge_array_type(), &a, bridge_dtype_converter,
-                          &type))
+                          &type) ||
+        !bridge_started())
         return NULL;
     const bridge_array *array = (bridge_array *) a;
     return bridge_array_take(jit_cast(array->var, type), array->ndim, array->extents);
@@ -85,7 +87,8 @@ static PyObject *bitcast(PyObject *module, PyObject *args) {
     jit_dtype type;
     (void) module;
     if (!PyArg_ParseTuple(args, "O!O&:bitcast", bridge_array_type(), &a, bridge_dtype_converter,
-                          &type))
+                          &type) ||
+        !bridge_started())
         return NULL;
     const bridge_array *array = (bridge_array *) a;
     return bridge_array_take(jit_bitcast(array->var, type), array->ndim, array->extents);
@@ -111,7 +114,7 @@ static PyObject *gather(PyObject *module, PyObject *args, PyObject *keywords) {
     (void) module;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!O!|O:gather", names, bridge_array_type(),
                                      &source, bridge_array_type(), &index, &mask) ||
-        mask_of(mask, &lanes) != 0)
+        mask_of(mask, &lanes) != 0 || !bridge_started())
         return NULL;
     const bridge_array *i = (bridge_array *) index;
     const bridge_array *shape = lanes && jit_size(i->var) == 1 ? (bridge_array *) mask : i;
@@ -119,26 +122,23 @@ static PyObject *gather(PyObject *module, PyObject *args, PyObject *keywords) {
                              shape->extents);
 }
 
-/* The value that is stored: an array, or a number for all lanes. A new reference. */
-static jit_var value_of(PyObject *value, jit_var target) {
-    if (bridge_is_array(value))
-        return jit_ref(((bridge_array *) value)->var);
-    if (!jit_backend_of(target)) /* the runtime has ended */
-        return 0;
-    return bridge_literal(jit_backend_of(target), jit_type(target), value, 1);
-}
-
 static PyObject *scatter(PyObject *module, PyObject *args, PyObject *keywords) {
     static char *names[] = {"target", "value", "index", "mask", NULL};
     PyObject *target, *value, *index, *mask = Py_None;
     jit_var lanes;
+    bridge_number number;
     (void) module;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O!OO!|O:scatter", names, bridge_array_type(),
                                      &target, &value, bridge_array_type(), &index, &mask) ||
-        mask_of(mask, &lanes) != 0)
+        mask_of(mask, &lanes) != 0 || !bridge_started())
         return NULL;
     const bridge_array *t = (bridge_array *) target;
-    jit_var stored = value_of(value, t->var);
+    jit_dtype type = jit_type(t->var);
+    bool is_array = bridge_is_array(value);
+    if (!is_array && !(bridge_number_read(value, type, &number) && bridge_started()))
+        return NULL;
+    jit_var stored = is_array ? jit_ref(((bridge_array *) value)->var)
+                              : bridge_literal(jit_backend_of(t->var), type, number, 1);
     jit_var v = jit_scatter(t->var, stored, ((bridge_array *) index)->var, lanes);
     jit_unref(stored);
     return bridge_array_take(v, t->ndim, t->extents);
@@ -150,6 +150,8 @@ static PyObject *sine_and_cosine(PyObject *module, PyObject *a) {
     if (!bridge_is_array(a))
         return PyErr_Format(PyExc_TypeError, "sincos() takes a jitc.Array, not %R", a);
     const bridge_array *array = (bridge_array *) a;
+    if (!bridge_started())
+        return NULL;
     if (jit_sincos(array->var, &sine, &cosine) != JIT_OK)
         return bridge_raise_last();
     PyObject *first = bridge_array_take(sine, array->ndim, array->extents);
@@ -167,13 +169,15 @@ static PyObject *eval(PyObject *module, PyObject *args) {
     for (Py_ssize_t i = 0; i < n; ++i)
         if (!bridge_is_array(PyTuple_GetItem(args, i)))
             return PyErr_Format(PyExc_TypeError, "argument %zd of eval() is no jitc.Array", i + 1);
+    if (!bridge_started())
+        return NULL;
     for (Py_ssize_t i = 0; i < n && status == JIT_OK; ++i)
         status = jit_schedule(((bridge_array *) PyTuple_GetItem(args, i))->var);
-    Py_BEGIN_ALLOW_THREADS; /* the list is emptied in any case */
+    BRIDGE_WITHOUT_GIL; /* the list is emptied in any case */
     jit_status evaluated = jit_eval();
     if (status == JIT_OK)
         status = evaluated;
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return bridge_none(status);
 }
 

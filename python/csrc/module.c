@@ -15,8 +15,11 @@ static int module_exec(PyObject *module) {
         PyErr_SetString(PyExc_ImportError, "jitc can be used in one interpreter of a process");
         return -1;
     }
-    if (!bridge_array_type() && bridge_array_type_create() != 0)
-        return -1;
+    if (!bridge_array_type()) {
+        if (bridge_names_create() != 0 || bridge_array_type_create() != 0)
+            return -1;
+        bridge_prepare_fork();
+    }
     if (PyModule_AddFunctions(module, bridge_runtime_functions) != 0 ||
         PyModule_AddFunctions(module, bridge_array_functions) != 0 ||
         PyModule_AddFunctions(module, bridge_operations) != 0)

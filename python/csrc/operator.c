@@ -39,12 +39,12 @@ static const operation operations[] = {
 #undef OPERATION
 };
 
-/* One call: its operands as variables. Those of numbers are ours. */
+/* One call. */
 typedef struct call {
     const operation *op;
     PyObject *const *args;
     const bridge_array *model; /* numbers become literals of its type and backend */
-    jit_var vars[3];
+    bridge_number numbers[3];
     const bridge_array *widest; /* the result has its shape */
 } call;
 
@@ -79,43 +79,45 @@ static bool find_model(call *c) {
     if (!c->model)
         PyErr_Format(PyExc_TypeError, "%s(): %s has to be a jitc.Array", c->op->name,
                      c->op->masked ? "the second or third operand" : "an operand");
-    else if (!jit_backend_of(c->model->var))
-        bridge_raise_last(); /* the runtime has ended */
-    else
-        return true;
-    return false;
+    return c->model && bridge_started();
 }
 
-static bool make_operands(call *c) {
-    for (int i = 0; i < c->op->arity; ++i) {
-        if (bridge_is_array(c->args[i])) {
-            c->vars[i] = ((const bridge_array *) c->args[i])->var;
-            continue;
-        }
-        jit_dtype type = is_mask(c, i) ? JIT_bool : jit_type(c->model->var);
-        c->vars[i] = bridge_literal(jit_backend_of(c->model->var), type, c->args[i], 1);
-        if (!c->vars[i])
+/* May run code of Python, which may end the runtime. */
+static bool read_numbers(call *c) {
+    jit_dtype type = jit_type(c->model->var);
+    for (int i = 0; i < c->op->arity; ++i)
+        if (!bridge_is_array(c->args[i]) &&
+            !bridge_number_read(c->args[i], is_mask(c, i) ? JIT_bool : type, &c->numbers[i]))
             return false;
+    return bridge_started();
+}
+
+static jit_var operand(const call *c, int i) {
+    if (bridge_is_array(c->args[i]))
+        return jit_ref(((const bridge_array *) c->args[i])->var);
+    return bridge_literal(jit_backend_of(c->model->var),
+                          is_mask(c, i) ? JIT_bool : jit_type(c->model->var), c->numbers[i], 1);
+}
+
+static jit_var record(const call *c) {
+    jit_var vars[3] = {0}, v;
+    for (int i = 0; i < c->op->arity; ++i)
+        vars[i] = operand(c, i);
+    switch (c->op->arity) {
+        case 1: v = c->op->call.of1(vars[0]); break;
+        case 2: v = c->op->call.of2(vars[0], vars[1]); break;
+        default: v = c->op->call.of3(vars[0], vars[1], vars[2]); break;
     }
-    return true;
+    for (int i = 0; i < c->op->arity; ++i)
+        jit_unref(vars[i]);
+    return v;
 }
 
 static PyObject *operate(const operation *op, PyObject *const *args) {
     call c = {.op = op, .args = args};
-    jit_var v = 0;
-    if (!find_model(&c) || !check_shapes(&c))
+    if (!find_model(&c) || !read_numbers(&c) || !check_shapes(&c))
         return NULL;
-    if (make_operands(&c)) {
-        switch (op->arity) {
-            case 1: v = op->call.of1(c.vars[0]); break;
-            case 2: v = op->call.of2(c.vars[0], c.vars[1]); break;
-            default: v = op->call.of3(c.vars[0], c.vars[1], c.vars[2]); break;
-        }
-    }
-    for (int i = 0; i < op->arity; ++i)
-        if (!bridge_is_array(args[i]))
-            jit_unref(c.vars[i]);
-    return bridge_array_take(v, c.widest->ndim, c.widest->extents);
+    return bridge_array_take(record(&c), c.widest->ndim, c.widest->extents);
 }
 
 /* The operators. */

@@ -1,13 +1,17 @@
 /* runtime.c: start, end, devices, options. */
 #include "bridge.h"
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* What the process has one of. The last jit_shutdown() is ours, at the interpreter's exit; arrays
  * that are used after it are an error, and start nothing. */
 enum { NEW, STARTED, ENDED };
 static _Atomic int phase;
+/** Calls of the library by threads without the GIL. */
+static _Atomic unsigned inside;
 /** What set_device() chose; 0: nothing. */
 static _Thread_local jit_backend chosen;
 
@@ -27,10 +31,31 @@ jit_status bridge_start(void) {
     return expected == ENDED ? JIT_NOT_INITIALIZED : JIT_OK;
 }
 
+void bridge_call_begin(void) {
+    atomic_fetch_add(&inside, 1);
+}
+
+void bridge_call_end(void) {
+    atomic_fetch_sub(&inside, 1);
+}
+
+/* The threads that were in the library are not there in the child. */
+static void in_child(void) {
+    atomic_store(&inside, 0);
+}
+
+void bridge_prepare_fork(void) {
+    pthread_atfork(NULL, NULL, in_child);
+}
+
 void bridge_end(void) {
     if (atomic_exchange(&phase, ENDED) != STARTED)
         return;
     Py_BEGIN_ALLOW_THREADS;
+    /* ORDER: calls of other threads before the end, by `inside`; without it they are in what is
+     * taken apart. */
+    while (atomic_load(&inside)) /* pairs with bridge_call_end() */
+        nanosleep(&(struct timespec) {0, 100000}, NULL);
     jit_shutdown();
     Py_END_ALLOW_THREADS;
 }
@@ -40,13 +65,13 @@ bool bridge_ended(void) {
 }
 
 /* With the GIL. */
-static bool started(void) {
+bool bridge_started(void) {
     jit_status status;
     if (atomic_load_explicit(&phase, memory_order_acquire) == STARTED)
         return true;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = bridge_start();
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status == JIT_NOT_INITIALIZED)
         PyErr_SetString(PyExc_RuntimeError, "jitc has ended: the interpreter is about to");
     if (status != JIT_OK)
@@ -83,7 +108,7 @@ static bool parse_place(const char *text, bridge_place *place) {
 int bridge_place_converter(PyObject *object, void *out) {
     bridge_place *place = out;
     const char *text;
-    if (!started())
+    if (!bridge_started())
         return 0;
     if (object == Py_None) {
         *place = (bridge_place) {default_backend(), -1};
@@ -127,7 +152,7 @@ PyObject *bridge_place_text(jit_backend backend, int device) {
 static PyObject *devices(PyObject *module, PyObject *unused) {
     static const jit_backend backends[] = {JIT_CUDA, JIT_LLVM};
     (void) module, (void) unused;
-    PyObject *list = started() ? PyList_New(0) : NULL;
+    PyObject *list = bridge_started() ? PyList_New(0) : NULL;
     for (int b = 0; list && b < 2; ++b) {
         int n = jit_device_count(backends[b]);
         for (int i = 0; list && i < n; ++i) {
@@ -142,7 +167,7 @@ static PyObject *devices(PyObject *module, PyObject *unused) {
 
 static PyObject *device(PyObject *module, PyObject *unused) {
     (void) module, (void) unused;
-    if (!started())
+    if (!bridge_started())
         return NULL;
     jit_backend backend = default_backend();
     return bridge_place_text(backend, jit_device(backend));
@@ -165,22 +190,22 @@ static PyObject *set_device(PyObject *module, PyObject *object) {
 static PyObject *sync_thread(PyObject *module, PyObject *unused) {
     jit_status status;
     (void) module, (void) unused;
-    if (!started())
+    if (!bridge_started())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_sync_thread();
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return bridge_none(status);
 }
 
 static PyObject *trim(PyObject *module, PyObject *unused) {
     jit_status status;
     (void) module, (void) unused;
-    if (!started())
+    if (!bridge_started())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = jit_trim();
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return bridge_none(status);
 }
 
@@ -215,7 +240,7 @@ static PyObject *get_option(PyObject *module, PyObject *args) {
 static PyObject *stats(PyObject *module, PyObject *unused) {
     jit_stats s;
     (void) module, (void) unused;
-    if (!started())
+    if (!bridge_started())
         return NULL;
     jit_status status = jit_get_stats(&s);
     if (status != JIT_OK)
@@ -231,22 +256,22 @@ static PyObject *stats(PyObject *module, PyObject *unused) {
 static PyObject *cuda_stream(PyObject *module, PyObject *unused) {
     void *stream;
     (void) module, (void) unused;
-    if (!started())
+    if (!bridge_started())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     stream = jit_cuda_stream();
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return stream ? PyLong_FromVoidPtr(stream) : bridge_raise_last();
 }
 
 static PyObject *order(PyObject *number, jit_status (*function)(uintptr_t)) {
     jit_status status;
     Py_ssize_t stream = PyNumber_AsSsize_t(number, PyExc_OverflowError);
-    if ((stream == -1 && PyErr_Occurred()) || !started())
+    if ((stream == -1 && PyErr_Occurred()) || !bridge_started())
         return NULL;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     status = function((uintptr_t) stream);
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     return bridge_none(status);
 }
 

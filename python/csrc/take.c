@@ -41,14 +41,27 @@ static int take_capsule(PyObject *capsule, taken *out) {
 
 /* The table of C functions. */
 
-/* That of the type, if we know its version. NULL without an exception: there is none. */
+/* The capsule of the type, a new reference; NULL without an exception: there is none. */
+static PyObject *exchange_capsule(PyTypeObject *type) {
+    /* One that has none, and gets none later as it cannot be changed: NumPy's, for instance. With
+     * the GIL. */
+    static PyTypeObject *without;
+    if (type == without)
+        return NULL;
+    PyObject *capsule = PyObject_GetAttr((PyObject *) type, bridge_name.__dlpack_c_exchange_api__);
+    if (!capsule && !(PyType_GetFlags(type) & Py_TPFLAGS_HEAPTYPE))
+        without = type;
+    PyErr_Clear();
+    return capsule;
+}
+
+/* The table, if we know its version. NULL without an exception: there is none. */
 static const DLPackExchangeAPI *exchange_table(PyObject *x) {
-    PyObject *capsule = PyObject_GetAttrString((PyObject *) Py_TYPE(x), BRIDGE_EXCHANGE_ATTRIBUTE);
+    PyObject *capsule = exchange_capsule(Py_TYPE(x));
     const DLPackExchangeAPIHeader *header = NULL;
     if (capsule && PyCapsule_IsValid(capsule, BRIDGE_EXCHANGE_CAPSULE))
         header = PyCapsule_GetPointer(capsule, BRIDGE_EXCHANGE_CAPSULE); /* for ever */
     Py_XDECREF(capsule);
-    PyErr_Clear();
     while (header && header->version.major != DLPACK_MAJOR_VERSION)
         header = header->prev_api;
     return (const DLPackExchangeAPI *) (const void *) header;
@@ -89,22 +102,31 @@ typedef struct request {
     unsigned wants; /* which of them are needed */
 } request;
 
-static bool put(PyObject *keywords, const char *name, PyObject *value) {
-    bool good = value && PyDict_SetItemString(keywords, name, value) == 0;
+/* Takes the value. */
+static bool put(PyObject *keywords, PyObject *name, PyObject *value) {
+    bool good = value && PyDict_SetItem(keywords, name, value) == 0;
     Py_XDECREF(value);
     return good;
+}
+
+/* A tuple of two integers. */
+static PyObject *pair(long first, long second) {
+    PyObject *a = PyLong_FromLong(first), *b = PyLong_FromLong(second);
+    PyObject *both = a && b ? PyTuple_Pack(2, a, b) : NULL;
+    Py_XDECREF(a);
+    Py_XDECREF(b);
+    return both;
 }
 
 static PyObject *ask(const request *r, unsigned with) {
     PyObject *none = PyTuple_New(0), *keywords = PyDict_New(), *capsule = NULL;
     with &= r->wants;
     if (none && keywords &&
-        (!(with & STREAM) || put(keywords, "stream", PyLong_FromVoidPtr(r->stream))) &&
-        (!(with & VERSION) ||
-         put(keywords, "max_version",
-             Py_BuildValue("(ii)", DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))) &&
-        (!(with & COPY) || put(keywords, "copy", PyBool_FromLong(r->may_copy))) &&
-        (!(with & DEVICE) || put(keywords, "dl_device", Py_BuildValue("(ii)", kDLCPU, 0))))
+        (!(with & STREAM) || put(keywords, bridge_name.stream, PyLong_FromVoidPtr(r->stream))) &&
+        (!(with & VERSION) || put(keywords, bridge_name.max_version,
+                                  pair(DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION))) &&
+        (!(with & COPY) || put(keywords, bridge_name.copy, PyBool_FromLong(r->may_copy))) &&
+        (!(with & DEVICE) || put(keywords, bridge_name.dl_device, pair(kDLCPU, 0))))
         capsule = PyObject_Call(r->method, none, keywords);
     Py_XDECREF(none);
     Py_XDECREF(keywords);
@@ -137,7 +159,7 @@ static PyObject *ask_for_capsule(const request *r, bool *streamed) {
 
 /* Where the producer says that x is. */
 static int device_of(PyObject *x, int *type, int *id) {
-    PyObject *device = PyObject_CallMethod(x, "__dlpack_device__", NULL);
+    PyObject *device = PyObject_CallMethodObjArgs(x, bridge_name.__dlpack_device__, NULL);
     int good = device && PyTuple_Check(device) &&
                PyArg_ParseTuple(device, "ii;__dlpack_device__() gives no (type, id)", type, id);
     if (device && !PyTuple_Check(device))
@@ -154,11 +176,13 @@ static int take_by_protocol(PyObject *x, jit_import_options *o, taken *out) {
         return -1;
     if (!r.may_copy)
         r.wants |= COPY;
+    if (!bridge_started())
+        return -1;
     if (is_gpu(type) && jit_has_backend(JIT_CUDA)) {
         jit_status status;
-        Py_BEGIN_ALLOW_THREADS;
+        BRIDGE_WITHOUT_GIL;
         status = bridge_stream(type == kDLCUDA ? id : -1, &r.stream);
-        Py_END_ALLOW_THREADS;
+        BRIDGE_WITH_GIL;
         if (status != JIT_OK) {
             bridge_raise(status);
             return -1;
@@ -166,7 +190,7 @@ static int take_by_protocol(PyObject *x, jit_import_options *o, taken *out) {
         r.wants |= STREAM;
     } else if (is_gpu(type) && o->backend == JIT_LLVM)
         r.wants |= DEVICE; /* we cannot fetch it */
-    r.method = PyObject_GetAttrString(x, "__dlpack__");
+    r.method = PyObject_GetAttr(x, bridge_name.__dlpack__);
     PyObject *capsule = r.method ? ask_for_capsule(&r, &streamed) : NULL;
     if (streamed)
         o->producer_stream = (intptr_t) r.stream;
@@ -183,9 +207,9 @@ static int take(PyObject *x, jit_import_options *o, taken *out) {
         return by_table > 0 ? 0 : -1;
     if (PyCapsule_CheckExact(x))
         return take_capsule(x, out);
-    if (PyObject_HasAttrString(x, "__dlpack__") && PyObject_HasAttrString(x, "__dlpack_device__"))
+    if (PyObject_HasAttr(x, bridge_name.__dlpack_device__))
         return take_by_protocol(x, o, out);
-    PyErr_Format(PyExc_TypeError, "%R does not speak DLPack: it has no __dlpack__()", x);
+    PyErr_Format(PyExc_TypeError, "%R does not speak DLPack: it has no __dlpack_device__()", x);
     return -1;
 }
 
@@ -195,7 +219,7 @@ static jit_var import_taken(const taken *t, const bridge_place *place,
     jit_var v = 0;
     int former;
     jit_status status;
-    Py_BEGIN_ALLOW_THREADS;
+    BRIDGE_WITHOUT_GIL;
     jit_status entered = place ? bridge_enter(place, &former) : JIT_OK;
     status = t->versioned ? jit_import_dlpack(t->versioned, o, &v)
                           : jit_import_dlpack_legacy(t->legacy, o, &v);
@@ -206,7 +230,7 @@ static jit_var import_taken(const taken *t, const bridge_place *place,
         v = 0;
         status = entered;
     }
-    Py_END_ALLOW_THREADS;
+    BRIDGE_WITH_GIL;
     if (status != JIT_OK)
         bridge_raise(status);
     return v;
@@ -214,7 +238,7 @@ static jit_var import_taken(const taken *t, const bridge_place *place,
 
 /* Is v where it was wanted? Takes it if not. */
 static bool check_place(jit_var v, const bridge_place *place) {
-    if (place->device < 0 || jit_device_of(v) == place->device)
+    if (place->device < 0 || !bridge_started() || jit_device_of(v) == place->device)
         return true;
     PyErr_Format(PyExc_BufferError,
                  "the array is on the GPU %d: it cannot be imported to the GPU %d",
@@ -231,9 +255,12 @@ PyObject *bridge_from_dlpack(PyObject *module, PyObject *args, PyObject *keyword
     jit_import_options o = JIT_IMPORT_OPTIONS;
     taken t = {NULL, NULL};
     (void) module;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOp:from_dlpack", names, &x, &device,
-                                     &copy, &raw_bytes) ||
-        !bridge_place_converter(device, &place))
+    if (!keywords && PyTuple_Size(args) == 1) /* the usual call, which is thrice as fast so */
+        x = PyTuple_GetItem(args, 0);
+    else if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOp:from_dlpack", names, &x, &device,
+                                          &copy, &raw_bytes))
+        return NULL;
+    if (!bridge_place_converter(device, &place))
         return NULL;
     if (copy != Py_None) {
         int truth = PyObject_IsTrue(copy);
@@ -246,9 +273,9 @@ PyObject *bridge_from_dlpack(PyObject *module, PyObject *args, PyObject *keyword
         o.backend = place.backend;
     else
         place.device = -1;
-    if (take(x, &o, &t) != 0) {
-        if (t.versioned && t.versioned->deleter)
-            t.versioned->deleter(t.versioned);
+    if (take(x, &o, &t) != 0 || !bridge_started()) {
+        bridge_delete(t.versioned);
+        bridge_delete_legacy(t.legacy);
         return NULL;
     }
     jit_var v = import_taken(&t, device != Py_None ? &place : NULL, &o);

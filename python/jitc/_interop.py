@@ -30,7 +30,7 @@ def _is_compact(a, transposed=False):
 
 
 def numpy(a):
-    np = importlib.import_module("numpy")
+    import numpy as np
     if a.backend == "cuda":
         return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0)))
     return np.from_dlpack(a)
