@@ -146,6 +146,7 @@ Test(dlpack_export, empty_arrays_have_no_data_and_usual_strides) {
         {4, {1, 8, 0, 128}, {1024, 128, 128, 1}},
         {2, {0, INT64_MAX}, {INT64_MAX, 1}},
         {3, {0, INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MAX, 1}},
+        {3, {INT64_MAX, INT64_MAX, 0}, {INT64_MAX, 1, 1}},
     };
     check_shapes(0, shapes, sizeof shapes / sizeof *shapes);
 }

@@ -150,6 +150,38 @@ Test(trace, an_evaluated_node_is_a_leaf) {
     cr_assert_eq(released, 1);
 }
 
+Test(trace, a_twin_is_evaluated_in_place_of_a_variable) {
+    jit_var x = data(JIT_f32, 8), y = unary(JITC_OP_sqrt, x), l = literal(JIT_f32, 5, 8);
+    jit_var z = jitc_trace_ternary(g, JITC_OP_fma, x, y, l);
+    jit_var all[] = {y, l, z}, twin[3];
+    for (int i = 0; i < 3; ++i) {
+        twin[i] = jitc_trace_twin(g, "test", all[i]);
+        cr_assert_neq(twin[i], all[i]);
+        cr_assert_eq(info(twin[i]).size, 8);
+        cr_assert_eq(info(twin[i]).bits, info(all[i]).bits);
+    }
+    cr_assert_eq(jitc_trace_twin(g, "test", x), x); /* in memory */
+    cr_assert_eq(unary(JITC_OP_sqrt, x), y);        /* not the twin */
+    cr_assert_eq(literal(JIT_f32, 5, 8), l);
+    unref(x), unref(y), unref(l);
+    cr_assert_eq(info(x).internal, 4);
+    for (int i = 0; i < 3; ++i) {
+        jitc_graph_lock(g);
+        jitc_graph_set_data_locked(g, twin[i] & JITC_INDEX_MASK, count_buffer());
+        jitc_graph_unlock(g);
+        cr_assert(info(twin[i]).evaluated && !info(all[i]).evaluated);
+    }
+    cr_assert_eq(info(x).internal, 2);
+    cr_assert_eq(jitc_trace_ternary(g, JITC_OP_fma, x, y, l), z);
+    unref(z), unref(z), unref(y), unref(l), unref(x);
+    for (int i = 0; i < 3; ++i)
+        unref(twin[i]);
+    cr_assert_eq(alive(), 0);
+    cr_assert_eq(released, 3);
+    cr_assert_eq(jitc_trace_twin(g, "test", z), 0);
+    cr_assert_eq(jit_error_status(), JIT_INVALID_HANDLE);
+}
+
 Test(trace, a_held_node_stays) {
     jit_var x = data(JIT_f32, 8), y = unary(JITC_OP_sqrt, x);
     uint32_t i = y & JITC_INDEX_MASK;
