@@ -127,9 +127,32 @@ static void check_scatter(const producer *p, jit_var v, const uint64_t *expected
     free(after);
 }
 
+/* Where it is, with its own strides. */
+static void check_export(const producer *p, jit_var v) {
+    DLManagedTensorVersioned *out;
+    int64_t element = (int64_t) jit_dtype_size(p->spec.type);
+    ASSERT_OK(jit_export_dlpack(v, NULL, &out));
+    const DLTensor *t = &out->dl_tensor;
+    cr_assert_eq(out->flags, p->spec.flags, "%s", what);
+    cr_assert_eq(t->ndim, p->spec.ndim, "%s", what);
+    for (size_t i = 0; i < p->size; ++i) {
+        size_t rest = i;
+        int64_t place = 0, plain = 1, wanted = (int64_t) p->before;
+        for (int k = t->ndim; k-- > 0; plain *= t->shape[k]) {
+            int64_t c = (int64_t) (rest % (size_t) t->shape[k]);
+            rest /= (size_t) t->shape[k];
+            place += c * t->strides[k];
+            wanted += c * (p->spec.strides ? p->spec.strides[k] : plain);
+        }
+        cr_assert_eq((char *) t->data + place * element, p->memory + wanted * element,
+                     "%s: element %zu", what, i);
+    }
+    out->deleter(out);
+}
+
 /* Each use of a variable of its own, since the first one that reads a view evaluates it. */
 static void check_uses(const tensor_spec *spec) {
-    for (int use = 0; use < 4; ++use) {
+    for (int use = 0; use < 5; ++use) {
         tensor_spec one = *spec;
         one.keeps = use == 3; /* is looked at when it has been given back */
         producer *p = producer_create(&one);
@@ -145,8 +168,10 @@ static void check_uses(const tensor_spec *spec) {
             check_expression(v, spec->type, expected, p->size);
         else if (use == 2)
             check_gather(v, expected, p->size);
-        else
+        else if (use == 3)
             check_scatter(p, v, expected, p->size);
+        else
+            check_export(p, v);
         check_shape(p, v);
         jit_unref(v);
         producer_destroy(p);
@@ -162,6 +187,7 @@ static void check_type(jit_dtype t) {
         tensor_spec spec = spec_of(&arrangements[i], t);
         spec.at_start = i % 2;
         spec.legacy = i / 2 % 2;
+        spec.flags = i % 4 ? 0 : DLPACK_FLAG_BITMASK_READ_ONLY;
         snprintf(text, sizeof text, "%s, %s", jit_dtype_name(t), arrangements[i].name);
         check_uses(&spec);
     }
