@@ -1,6 +1,6 @@
 /* Where the memory of a tensor is, and where its variable is to be: both backends at once, pinned
  * and managed memory, several GPUs, and addresses that are not what the tensor says. */
-#include "cuda_world.h"
+#include "cuda_foreign.h"
 #include "dlpack_producer.h"
 #include <stdlib.h>
 #include <string.h>
@@ -244,4 +244,64 @@ Test(dlpack_place, an_address_has_to_be_of_the_device) {
         p->tensor->device.device_id = ids[i / 2];
         refuse(p, 0, 0, JIT_INVALID_ARGUMENT, "CUDA device");
     }
+}
+
+/* ---- Streams ---- */
+
+/* What is being captured does not run, and cannot be waited for. The capture goes on. */
+Test(dlpack_place, a_stream_that_is_captured_cannot_be_waited_for) {
+    foreign f = foreign_find();
+    CUgraph graph;
+    foreign_enter(0);
+    CUstream stream = foreign_stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < 2; ++i) {
+        tensor_spec spec = arrangements[2 * i];
+        spec.device = i ? kDLCUDAHost : kDLCUDA;
+        spec.keeps = true; /* to free it would end the capture */
+        producer *p = producer_create(&spec);
+        jit_import_options o = JIT_IMPORT_OPTIONS;
+        jit_var v;
+        o.producer_stream = (intptr_t) stream;
+        CU_OK(f.StreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        cr_assert_eq(producer_import(p, &o, &v), JIT_UNSUPPORTED);
+        cr_assert(strstr(jit_error(), "captured"), "%s", jit_error());
+        CU_OK(f.StreamEndCapture(stream, &graph));
+        CU_OK(f.GraphDestroy(graph));
+        producer_destroy(p);
+        jit_error_clear();
+    }
+    CU_OK(f.StreamDestroy(stream));
+    foreign_leave(0);
+}
+
+/* Pinned memory that a stream fills is there when the import returns, if the stream is named. */
+Test(dlpack_place, the_cpu_waits_for_who_writes_pinned_memory) {
+    static const uint32_t zeros[9 * 14];
+    foreign f = foreign_find();
+    foreign_enter(0);
+    CUstream stream = foreign_stream(CU_STREAM_NON_BLOCKING);
+    for (int i = 0; i < 20; ++i) {
+        producer *p = make(i % 2 ? 2 : 0, kDLCUDAHost, 0);
+        size_t bytes = p->elements * jit_dtype_size(p->spec.type);
+        uint64_t *expected = producer_expected(p);
+        void *contents = malloc(bytes);
+        jit_var from = jit_from_host(JIT_CUDA, JIT_u8, p->memory, bytes), v = 0;
+        jit_import_options o = JIT_IMPORT_OPTIONS;
+        void *there;
+        ASSERT_OK(jit_data(from, &there));
+        ASSERT_OK(jit_sync_thread());
+        memset(p->memory, 0, bytes);
+        CU_OK(f.MemcpyDtoHAsync(p->memory, (uintptr_t) there, bytes, stream));
+        o.producer_stream = (intptr_t) stream;
+        ASSERT_OK(producer_import(p, &o, &v));
+        memcpy(contents, p->memory, bytes);
+        cr_assert(memcmp(contents, zeros, sizeof zeros < bytes ? sizeof zeros : bytes),
+                  "the memory is not written yet");
+        expect(p, v);
+        jit_unref(v), jit_unref(from);
+        producer_destroy(p);
+        free(expected), free(contents);
+    }
+    CU_OK(f.StreamDestroy(stream));
+    foreign_leave(0);
 }

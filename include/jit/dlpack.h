@@ -78,7 +78,8 @@ typedef struct jit_import_options {
     int copy;            /**< A jit_copy. */
     /** Memory of a GPU: the stream behind whose work the tensor can be read. The calling thread's
      * stream waits for it on the device. A producer that was told jit_cuda_stream() has ordered
-     * that one: name it here. JIT_STREAM_NONE: the data are there. 0: either default stream. */
+     * that one: name it here. JIT_STREAM_NONE: the data are there. 0: either default stream.
+     * Memory of the CPU has none, and only pinned memory may name one, for which the CPU waits. */
     intptr_t producer_stream;
     /** A type that no jit_dtype stands for (complex, 8-bit floats, vectors, ...) is imported as
      * JIT_u8, with the bytes of an element as one more dimension, instead of being an error. */
@@ -95,14 +96,20 @@ typedef struct jit_import_options {
  * later writes are seen as the consumer's are (top of this file). options NULL: defaults.
  *
  * Memory of the CPU and pinned memory become variables of the CPU backend, memory of a GPU and
- * managed memory of the CUDA backend; another `backend` where it can reach the memory, else by a
- * copy. Elements that do not lie at a multiple of their size are copied.
+ * managed memory of the CUDA backend. With another `backend` pinned memory is used by the thread's
+ * current GPU in place; all else is copied, and the tensor is given back at once. Elements that do
+ * not lie at a multiple of their size are copied. The number of the device means nothing for host
+ * memory, and flags that this version does not know nothing at all.
  *
- * JIT_UNSUPPORTED for types and devices that we do not have (and for a struct of another major
- * version, of which only the deleter is used); JIT_UNAVAILABLE if the backend was not started;
- * JIT_INVALID_ARGUMENT for a tensor that cannot be (negative sizes, no data, an address that is
- * not of the named device, more bytes than an address can count); JIT_UNSUPPORTED also
- * if a copy is needed and must not be made. */
+ * What is not compact in memory is a view: an expression, whose elements are read where they are by
+ * what uses it, until it is evaluated itself (also to read it, or to index it); then it has a copy.
+ *
+ * JIT_UNSUPPORTED for types and devices that we do not have, for more than 64 dimensions (and for a
+ * struct of another major version, of which only the deleter is used); JIT_UNAVAILABLE if the
+ * backend was not started; JIT_INVALID_ARGUMENT for a tensor that cannot be (negative sizes, no
+ * data, an address that is not of the named device, more bytes than an address can count);
+ * JIT_UNSUPPORTED also if a copy is needed and must not be made, and, with the capture untouched,
+ * if the producer's stream is being captured. */
 JIT_API jit_status jit_import_dlpack(struct DLManagedTensorVersioned *tensor,
                                      const jit_import_options *options, jit_var *out);
 /** The same for the struct without a version. */

@@ -10,6 +10,7 @@
 #include "export/dlpack_in.h"
 #include "api/dlpack.h"
 #include "api/eval.h"
+#include "device/lend.h"
 #include "launch/launch.h"
 #include <stdlib.h>
 
@@ -161,17 +162,25 @@ static jit_status find_way(import *m) {
 
 /* ---- in place ---- */
 
+/* Let the thread's stream wait for the producer's, which, as it is named, is there. */
+static jit_status acquire_locked(const import *m, jitc_thread_state *s) REQUIRES(&s->stream->lock) {
+    intptr_t token = m->options.producer_stream;
+    jitc_consumer_seen(s->device, s->stream, token ? token : JITC_STREAM_PER_THREAD);
+    return s->stream->backend->stream_acquire(s->stream, token);
+}
+
 /* ORDER: the producer's work before ours, in whichever thread, and before that of streams which are
  * let to wait for ours, by a wait of the thread's stream, which the buffer has as its last write;
  * without it a kernel may read what is not written yet. */
-static jit_status order(const import *m, jitc_stream *s, jitc_buffer *b) {
-    if (s->backend->host_memory || m->options.producer_stream == JIT_STREAM_NONE || !m->in.size)
+static jit_status order(const import *m, jitc_thread_state *s, jitc_buffer *b) {
+    if (s->device->backend->host_memory || m->options.producer_stream == JIT_STREAM_NONE ||
+        !m->in.size)
         return JIT_OK;
-    jitc_mutex_lock(&s->lock);
-    jit_status status = s->backend->stream_acquire(s, m->options.producer_stream);
+    jitc_mutex_lock(&s->stream->lock);
+    jit_status status = acquire_locked(m, s);
     if (status == JIT_OK)
-        jitc_buffer_did_write(b, s, jitc_load_relaxed(&s->queued));
-    jitc_mutex_unlock(&s->lock);
+        jitc_buffer_did_write(b, s->stream, jitc_load_relaxed(&s->stream->queued));
+    jitc_mutex_unlock(&s->stream->lock);
     return status;
 }
 
@@ -225,7 +234,7 @@ static jit_status import_in_place(import *m, jitc_thread_state *s, jit_var *out)
     TRY(jitc_buffer_map(s->device, m->in.low, m->in.bytes, m->release, m->managed, &buffer));
     m->release = NULL;
     buffer->immutable = m->flags & DLPACK_FLAG_BITMASK_READ_ONLY;
-    jit_status status = order(m, s->stream, buffer);
+    jit_status status = order(m, s, buffer);
     if (status == JIT_OK && has_to_move(m))
         status = move_extent(m, s, &buffer);
     if (status != JIT_OK) {
@@ -321,7 +330,7 @@ static jit_status wait_for_producer(const import *m) {
     TRY(find_cuda(m, device, &(jitc_started *) {NULL}));
     TRY(jitc_api_state(m->thread, JIT_CUDA, device, &s));
     jitc_mutex_lock(&s->stream->lock);
-    jit_status status = s->stream->backend->stream_acquire(s->stream, m->options.producer_stream);
+    jit_status status = acquire_locked(m, s);
     number = jitc_load_relaxed(&s->stream->queued);
     jitc_mutex_unlock(&s->stream->lock);
     return status == JIT_OK ? s->stream->backend->wait(s->stream, number) : status;
