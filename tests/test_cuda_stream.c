@@ -331,25 +331,30 @@ Test(cuda_stream, work_that_users_queue_on_our_stream_is_waited_for) {
     CU_OK(f.StreamDestroy(to));
 }
 
+static void pass_on(CUstream from, CUstream to) {
+    static gate g;
+    jit_var x = cuda_world_ramp(SIZE);
+    ASSERT_OK(jit_sync_thread());
+    foreign_close(&g, from);
+    ASSERT_OK(jit_cuda_wait_stream((uintptr_t) from));
+    ASSERT_OK(jit_cuda_sync_stream((uintptr_t) to));
+    CU_OK(f.MemcpyDtoHAsync(copy, address_of(x), SIZE * sizeof *copy, to));
+    foreign_settle();
+    cr_assert_eq(f.StreamQuery(to), CUDA_ERROR_NOT_READY);
+    foreign_open(&g);
+    CU_OK(f.StreamSynchronize(to));
+    jit_unref(x);
+}
+
 /* What we wait for is passed on, although there is no work of ours in between: an array that goes
- * from one library to another. */
+ * from one library to another. Also where our stream waits by itself. */
 Test(cuda_stream, what_we_wait_for_is_waited_for_by_others) {
     CUstream from = foreign_stream(CU_STREAM_NON_BLOCKING);
     CUstream to = foreign_stream(CU_STREAM_NON_BLOCKING);
-    jit_var x = cuda_world_ramp(SIZE);
     for (int round = 0; round < 2; ++round) {
-        gate g;
-        ASSERT_OK(jit_sync_thread());
-        foreign_close(&g, from);
-        ASSERT_OK(jit_cuda_wait_stream((uintptr_t) from));
-        ASSERT_OK(jit_cuda_sync_stream((uintptr_t) to));
-        CU_OK(f.MemcpyDtoHAsync(copy, address_of(x), SIZE * sizeof *copy, to));
-        foreign_settle();
-        cr_assert_eq(f.StreamQuery(to), CUDA_ERROR_NOT_READY);
-        foreign_open(&g);
-        CU_OK(f.StreamSynchronize(to));
+        pass_on(from, to);
+        pass_on(CU_STREAM_LEGACY, to);
     }
-    jit_unref(x);
     CU_OK(f.StreamDestroy(from));
     CU_OK(f.StreamDestroy(to));
 }

@@ -1,5 +1,7 @@
 /* test_waits.c: what the CPU waits for before it shows a result, or tells of one. The work cannot
  * go on before its gate is opened; see also test_thread.c, of jit_read() and the syncs. */
+#include "api/runtime.h"
+#include "device/lend.h"
 #include "event_world.h"
 
 TestSuite(waits, .init = event_start, .fini = event_end, .timeout = 120);
@@ -88,4 +90,50 @@ Test(waits, indices_are_reported_when_the_kernel_is_over) {
     FAILS(JIT_OUT_OF_BOUNDS, "jit_gather: index 1", gather_from(8));
     cr_assert_eq(pthread_join(t, NULL), 0);
     gate_finish(&g);
+}
+
+/* ---- The end ---- */
+
+typedef struct borrower {
+    jitc_loan loan;
+    atomic_bool inside, over;
+    bool early;
+} borrower;
+
+/* Whoever does not wait for it has the time to come back. */
+static void release_slowly(void *context) {
+    borrower *l = context;
+    atomic_store(&l->inside, true);
+    for (int i = 0; i < 50 && !atomic_load(&l->over); ++i)
+        gate_pause();
+    l->early = atomic_load(&l->over);
+}
+
+static void *end_loan(void *context) {
+    borrower *l = context;
+    jitc_loan_end(&l->loan);
+    return NULL;
+}
+
+/* The device is there until the thread has given the memory back. */
+Test(waits, shutdown_waits_for_a_thread_that_ends_a_loan) {
+    char memory[64];
+    borrower l = {.early = false};
+    pthread_t thread;
+    jitc_thread *t;
+    jitc_thread_state *s;
+    jitc_buffer *b;
+    if (B == JIT_CUDA)
+        support_skip("there the memory is given back later");
+    ASSERT_OK(jitc_api_thread(&t));
+    ASSERT_OK(jitc_api_state(t, B, 0, &s));
+    ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, release_slowly, &l, &b));
+    ASSERT_OK(jitc_lend(b, NULL, JITC_STREAM_NONE, &l.loan));
+    jitc_buffer_unref(b);
+    cr_assert_eq(pthread_create(&thread, NULL, end_loan, &l), 0);
+    wait_until(&l.inside);
+    jit_shutdown();
+    atomic_store(&l.over, true);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    cr_assert_not(l.early);
 }
