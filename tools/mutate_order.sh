@@ -46,7 +46,7 @@ killer() {
     failed=$(sed -n 's/.*\[FAIL\] \([^:]*::[a-z_0-9]*\).*/\1/p' "$folder/test.log" | sort -u | tr '\n' ' ')
     if [ -n "$failed" ]; then
         echo "killed by $failed"
-    elif grep -q 'the simulated driver found' "$folder/test.log"; then
+    elif grep -qE 'the simulated driver found|race: ' "$folder/test.log"; then
         echo "killed by what the simulated driver found "
     elif grep -q '\*\*\*Timeout' "$folder/test.log"; then
         echo "killed, it hangs "
