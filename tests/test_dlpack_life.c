@@ -1,6 +1,7 @@
 /* test_dlpack_life.c: who holds a tensor holds its memory, until its deleter is called: once, from
  * any thread, whatever becomes of the variable, the thread and the runtime. Names in comments are
  * those of public reports of what went wrong elsewhere. */
+#include "api/runtime.h"
 #include "dlpack_world.h"
 #include <pthread.h>
 #include <stdatomic.h>
@@ -212,6 +213,60 @@ Test(dlpack_life, one_thread_exports_what_others_evaluate) {
     }
     jit_unref(v);
     cr_assert_eq(live(), before);
+}
+
+/* Evaluates z, and stops between planning it and launching it. */
+typedef struct planner {
+    jitc_thread_state *state;
+    jit_var z;
+    atomic_bool begun, go;
+} planner;
+
+static void *evaluate_slowly(void *context) {
+    planner *p = context;
+    jitc_thread *t;
+    ASSERT_OK(jitc_api_thread(&t));
+    ASSERT_OK(jitc_api_state(t, B, 0, &p->state));
+    atomic_store(&p->begun, true);
+    while (!atomic_load(&p->go))
+        usleep(20);
+    ASSERT_OK(jit_var_eval(p->z));
+    return NULL;
+}
+
+static bool is_planned(jit_var v) {
+    jitc_graph *g = jitc_api_graph("is_planned");
+    jitc_graph_lock(g);
+    bool claimed = jitc_node_at(g, v & JITC_INDEX_MASK)->flags & JITC_NODE_CLAIMED;
+    jitc_graph_unlock(g);
+    return claimed;
+}
+
+/* z = (v + 1) * (v + 1) is planned as one kernel that reads v; then v + 1 is evaluated, so that no
+ * expression uses v any more. */
+Test(dlpack_life, an_array_that_a_planned_kernel_will_read_is_read_only) {
+    pthread_t thread;
+    planner p = {0};
+    jit_var v = dlpack_ramp(SIZE, 0), y = plus(v, 1);
+    p.z = jit_mul(y, y);
+    cr_assert_eq(pthread_create(&thread, NULL, evaluate_slowly, &p), 0);
+    while (!atomic_load(&p.begun))
+        usleep(20);
+    jitc_mutex_lock(&p.state->stream->lock);
+    atomic_store(&p.go, true);
+    while (!is_planned(p.z))
+        usleep(20);
+    ASSERT_OK(jit_var_eval(y));
+    tensor t = dlpack_export(v, false, NULL);
+    uint64_t flags = dlpack_flags(&t);
+    jitc_mutex_unlock(&p.state->stream->lock);
+    pthread_join(thread, NULL);
+    cr_assert_eq(flags, DLPACK_FLAG_BITMASK_READ_ONLY);
+    tensor u = dlpack_export(v, false, NULL); /* with the other one still there */
+    cr_assert_eq(dlpack_flags(&u), 0);
+    dlpack_delete(&t);
+    dlpack_delete(&u);
+    jit_unref(v), jit_unref(y), jit_unref(p.z);
 }
 
 static void *export_often(void *context) {

@@ -21,6 +21,10 @@ static jit_status look_locked(jitc_export_request *r) {
         c->buffer = r->layout.buffer;
         jitc_buffer_ref(c->buffer);
     }
+    /* Another thread may be evaluating something for which it reads the array along the way, by
+     * way of a variable that has been evaluated since: then no node tells of that any more, but
+     * the plan has a reference, beside the node's and this one. */
+    r->planned = c->buffer && !jitc_lent_only(c->buffer, 2);
     return JIT_OK;
 }
 
@@ -183,7 +187,7 @@ jit_status jitc_request_choose(jitc_export_request *r, bool *copy) {
     const jitc_var_info *v = &r->from.info;
     int may = r->options.copy;
     bool immutable = r->from.buffer && r->from.buffer->immutable;
-    bool shared = v->external > 1 || v->internal > 0;
+    bool shared = v->external > 1 || v->internal > 0 || r->planned;
     bool read_only = r->options.read_only || immutable || shared;
     *copy = r->leaf || r->to_host || may == JIT_COPY_ALWAYS;
     if (!*copy && r->tensor.legacy && read_only) {

@@ -14,6 +14,7 @@ typedef struct jitc_export_request {
     jit_export_options options;
     jitc_contents from; /* `buffer` also of a view */
     jitc_layout layout;
+    bool planned; /* a kernel that will use its memory may be planned already */
     bool leaf;    /* a literal or counter: nobody has its memory */
     bool alone;   /* with its memory: a copy was made */
     bool to_host; /* of a GPU's array */

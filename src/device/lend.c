@@ -58,6 +58,7 @@ static void pend_locked(jitc_lender *l, jitc_lent *e) REQUIRES(&loans.lock) {
     jitc_buffer *b = e->buffer;
     if (b->pending_at == e->consumer) { /* an array that is lent again and again is pending once */
         jitc_refcount_down(&b->refs);   /* not the last: the other record has one */
+        --b->loans;
         free(e);
         return;
     }
@@ -72,6 +73,7 @@ static jitc_lent *take_pending_locked(jitc_lender *l, jitc_consumer *c) REQUIRES
     c->pending = NULL;
     for (jitc_lent *e = all; e; e = e->next) {
         count_locked(l, 0 - charge(e->buffer));
+        --e->buffer->loans;
         if (e->buffer->pending_at == c)
             e->buffer->pending_at = NULL;
     }
@@ -99,6 +101,7 @@ static void put_back(jitc_lender *l, jitc_lent *e) {
     jitc_mutex_lock(&loans.lock);
     for (jitc_lent *next; e; e = next) {
         next = e->next;
+        ++e->buffer->loans;
         pend_locked(l, e);
     }
     jitc_mutex_unlock(&loans.lock);
@@ -305,6 +308,7 @@ static void add_loan(jitc_lender *l, jitc_lent *e, jitc_buffer *b, jitc_loan *lo
     jitc_buffer_ref(b);
     jitc_mutex_lock(&loans.lock);
     link_locked(l, e);
+    ++b->loans;
     if (e->consumer)
         ++e->consumer->loans;
     jitc_mutex_unlock(&loans.lock);
@@ -358,6 +362,15 @@ static void end_now(jitc_lender *l, jitc_lent *e) {
     jitc_mutex_unlock(&loans.lock);
 }
 
+bool jitc_lent_only(jitc_buffer *b, unsigned others) {
+    if (jitc_load_acquire(&b->refs.count) <= others) /* the usual case; pairs with who drops one */
+        return true;
+    jitc_mutex_lock(&loans.lock);
+    bool all = jitc_load_acquire(&b->refs.count) - b->loans <= others;
+    jitc_mutex_unlock(&loans.lock);
+    return all;
+}
+
 void jitc_loan_end(jitc_loan *loan) {
     jitc_lent *e = loan ? loan->lent : NULL;
     if (!e)
@@ -375,7 +388,9 @@ void jitc_loan_end(jitc_loan *loan) {
         --e->consumer->loans;
     if (pends && !shared)
         pend_locked(l, e);
-    else if (l && !shared)
+    else
+        --e->buffer->loans;
+    if (l && !pends && !shared)
         ++l->ending; /* the device stays meanwhile */
     jitc_mutex_unlock(&loans.lock);
     if (shared)

@@ -33,6 +33,9 @@ jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *
  * under no lock, also in a function that the driver calls. Never waits and calls no driver, unless
  * the device has ended. */
 void jitc_loan_end(jitc_loan *loan);
+/** Are all references to b those of loans, but for `others`? If not, somebody may be about to use
+ * it of whom nothing else tells. */
+bool jitc_lent_only(jitc_buffer *b, unsigned others);
 /** The user has named a stream: it is there, and its work can be waited for. Holder of s->lock,
  * a stream of `d`. Never waits and never fails. */
 void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token);
