@@ -1,11 +1,38 @@
 /* test_cuda_driver.c: the slots of the CUDA backend that queue, wait and call: numbers, kernels
  * that are held back, order between streams, staging, calls. */
+#include "cuda/device.h"
 #include "cuda_foreign.h"
 #include "cuda_slots.h"
 #include <stdlib.h>
 #include <string.h>
 
 TestSuite(cuda_driver, .init = slots_start, .fini = slots_end);
+
+/* ---- Memory of others ---- */
+
+static jitc_address look_up(const void *pointer) {
+    jitc_address a;
+    ASSERT_OK(b->look_up(b, 0, pointer, &a));
+    return a;
+}
+
+/* Drivers that cannot tell are asked nothing. */
+Test(cuda_driver, addresses_are_looked_up) {
+    foreign f = foreign_find();
+    void *x = alloc(100), *pinned;
+    foreign_enter(0);
+    CU_OK(f.MemHostAlloc(&pinned, 100, 0));
+    jitc_address a = look_up((char *) x + 50), host = look_up(pinned);
+    cr_assert(a.kind == JITC_ADDRESS_DEVICE && a.device == 0 && a.on_device == (char *) x + 50);
+    cr_assert(host.kind == JITC_ADDRESS_PINNED && host.on_device == pinned);
+    cr_assert_eq(look_up(&a).kind, JITC_ADDRESS_HOST);
+    cr_assert_eq(look_up(NULL).kind, JITC_ADDRESS_HOST);
+    jitc_cuda_backend_of(b)->cuda.PointerGetAttributes = NULL;
+    cr_assert_eq(look_up(x).kind, JITC_ADDRESS_UNKNOWN);
+    CU_OK(f.MemFreeHost(pinned));
+    foreign_leave(0);
+    release(x);
+}
 
 /* ---- Numbers ---- */
 

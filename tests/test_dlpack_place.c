@@ -305,3 +305,60 @@ Test(dlpack_place, the_cpu_waits_for_who_writes_pinned_memory) {
     CU_OK(f.StreamDestroy(stream));
     foreign_leave(0);
 }
+
+/* ---- Failures ---- */
+
+typedef struct way {
+    int arrangement;
+    DLDeviceType device;
+    jit_backend backend;
+    int copy;
+} way;
+
+/* Import and use a tensor while the n-th call from now of a function of the driver fails. Whatever
+ * comes of it, the tensor is given back once. */
+static bool fails(const way *x, const char *function, int n) {
+    tensor_spec spec = arrangements[x->arrangement];
+    spec.device = x->device;
+    spec.keeps = true; /* what does not work may as well be the test's own call */
+    ASSERT_OK(jit_init(JIT_CUDA | JIT_LLVM));
+    producer *p = producer_create(&spec);
+    jit_import_options o = JIT_IMPORT_OPTIONS;
+    jit_var v = 0;
+    uint64_t bits[126];
+    uint64_t before = w.calls(function);
+    o.backend = x->backend;
+    o.copy = x->copy;
+    o.producer_stream = x->device == kDLCPU ? JIT_STREAM_NONE : JIT_STREAM_PER_THREAD;
+    w.fail(function, n, CUDA_ERROR_OUT_OF_MEMORY);
+    jit_status status = producer_import(p, &o, &v);
+    cr_assert_eq(v != 0, status == JIT_OK);
+    if (status == JIT_OK)
+        status = jit_read(v, bits);
+    jit_unref(v);
+    bool called = w.calls(function) - before >= (uint64_t) n;
+    w.fail(function, 0, 0);
+    jit_shutdown();
+    producer_destroy(p);
+    jit_error_clear();
+    return called;
+}
+
+Test(dlpack_place, whatever_fails_the_tensor_is_given_back_once) {
+    static const char *const functions[] = {
+        "cuPointerGetAttributes",  "cuStreamCreate",       "cuEventCreate",
+        "cuStreamIsCapturing",     "cuEventRecord",        "cuStreamWaitEvent",
+        "cuMemAllocFromPoolAsync", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",    "cuMemHostAlloc",       "cuEventSynchronize",
+        "cuGraphLaunch",           "cuModuleLoadDataEx"};
+    static const way ways[] = {{0, kDLCUDA, JIT_CUDA, 0},     {2, kDLCUDA, JIT_CUDA, 1},
+                               {5, kDLCUDA, JIT_CUDA, 0},     {2, kDLCUDA, JIT_LLVM, 0},
+                               {2, kDLCPU, JIT_CUDA, 0},      {0, kDLCUDAHost, JIT_CUDA, 0},
+                               {0, kDLCUDAHost, JIT_LLVM, 0}, {6, kDLCUDAManaged, JIT_CUDA, 1}};
+    jit_shutdown();
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; ++i)
+        for (size_t k = 0; k < sizeof ways / sizeof *ways; ++k)
+            for (int n = 1; n < 8 && fails(&ways[k], functions[i], n); ++n) {
+            }
+    ASSERT_OK(jit_init(JIT_CUDA | JIT_LLVM));
+}
