@@ -139,6 +139,10 @@ static uint64_t fake_consumer_id(jitc_stream *s, intptr_t other) {
     (void) s, (void) other;
     return 0;
 }
+static bool fake_consumer_is_apart(jitc_stream *s, intptr_t other) {
+    (void) s, (void) other;
+    return false;
+}
 static jit_status fake_consumer_mark(jitc_stream *marks, intptr_t other, uint64_t *number) {
     (void) marks, (void) other, (void) number;
     return unused();
@@ -323,6 +327,7 @@ void fake_init(fake *f) {
                           .stream_release = fake_others_stream,
                           .stream_acquire = fake_others_stream,
                           .consumer_id = fake_consumer_id,
+                          .consumer_is_apart = fake_consumer_is_apart,
                           .consumer_create = fake_stream_create,
                           .consumer_mark = fake_consumer_mark,
                           .barrier = fake_barrier,

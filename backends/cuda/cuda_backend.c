@@ -173,6 +173,10 @@ static uint64_t consumer_id(jitc_stream *s, intptr_t other) {
     return jitc_cuda_consumer_id(jitc_cuda_stream_of(s)->device, other);
 }
 
+static bool consumer_is_apart(jitc_stream *s, intptr_t other) {
+    return jitc_cuda_consumer_is_apart(jitc_cuda_stream_of(s)->device, other);
+}
+
 static jit_status create_consumer(jitc_cuda_device *d, jitc_stream **out) {
     jitc_cuda_stream *s;
     TRY(jitc_cuda_consumer_create(d, &s));
@@ -368,6 +372,7 @@ static const jitc_backend slots = {
     .stream_release = stream_release,
     .stream_acquire = stream_acquire,
     .consumer_id = consumer_id,
+    .consumer_is_apart = consumer_is_apart,
     .consumer_create = consumer_create,
     .consumer_mark = consumer_mark,
     .barrier = barrier,

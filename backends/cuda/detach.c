@@ -23,17 +23,10 @@ static CUresult wait_in_context(const jitc_cuda *c) {
     return c->MemFreeHost(pinned) == CUDA_SUCCESS ? CUDA_SUCCESS : c->MemFreeHost(pinned);
 }
 
-static CUresult wait_in_other_context(const jitc_cuda *c, CUcontext context) {
-    CUresult result = c->CtxPushCurrent(context);
-    if (result != CUDA_SUCCESS)
-        return result;
-    result = wait_in_context(c);
-    jitc_cuda_pop(c, context);
-    return result;
-}
+/* Calls a function with the primary context of a device, if there is one. */
+typedef CUresult with_context(const jitc_cuda *c, CUcontext context, CUcontext own);
 
-/* Another device may work on our memory, too. Nobody works where no context is. */
-static CUresult wait_for_device(const jitc_cuda *c, int ordinal, CUcontext own) {
+static CUresult in_primary(const jitc_cuda *c, int ordinal, with_context *function, CUcontext own) {
     CUdevice device;
     CUcontext context;
     unsigned flags;
@@ -46,24 +39,48 @@ static CUresult wait_for_device(const jitc_cuda *c, int ordinal, CUcontext own) 
     result = c->PrimaryCtxRetain(&context, device);
     if (result != CUDA_SUCCESS)
         return result;
-    if (context != own)
-        result = wait_in_other_context(c, context);
+    result = function(c, context, own);
     if (c->PrimaryCtxRelease(device) != CUDA_SUCCESS)
         c->PrimaryCtxRelease(device);
     return result;
 }
 
-CUresult jitc_cuda_barrier(const jitc_cuda *c) {
+/* Of all devices; until one fails. */
+static CUresult in_all_primaries(const jitc_cuda *c, with_context *function, CUcontext own) {
     int count = 0;
+    CUresult result = c->DeviceGetCount(&count);
+    for (int i = 0; i < count && result == CUDA_SUCCESS; ++i)
+        result = in_primary(c, i, function, own);
+    return result;
+}
+
+/* Another device may work on our memory, too. Nobody works where no context is. */
+static CUresult wait_in_other_context(const jitc_cuda *c, CUcontext context, CUcontext own) {
+    if (context == own)
+        return CUDA_SUCCESS;
+    CUresult result = c->CtxPushCurrent(context);
+    if (result != CUDA_SUCCESS)
+        return result;
+    result = wait_in_context(c);
+    jitc_cuda_pop(c, context);
+    return result;
+}
+
+CUresult jitc_cuda_barrier(const jitc_cuda *c) {
     CUcontext own = NULL;
     CUresult result = wait_in_context(c);
     if (result == CUDA_SUCCESS)
         result = c->CtxGetCurrent(&own);
-    if (result == CUDA_SUCCESS)
-        result = c->DeviceGetCount(&count);
-    for (int i = 0; i < count && count > 1 && result == CUDA_SUCCESS; ++i)
-        result = wait_for_device(c, i, own);
-    return result;
+    return result == CUDA_SUCCESS ? in_all_primaries(c, wait_in_other_context, own) : result;
+}
+
+static CUresult stop_at(const jitc_cuda *c, CUcontext context, CUcontext wanted) {
+    (void) c;
+    return context == wanted ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+}
+
+bool jitc_cuda_is_primary(const jitc_cuda *c, CUcontext context) {
+    return in_all_primaries(c, stop_at, context) == CUDA_ERROR_NOT_READY;
 }
 
 /* ---- What is left of a device ---- */

@@ -26,7 +26,8 @@ void *jitc_cuda_event_native(jitc_event *e);
 jit_status jitc_cuda_sync_stream(jitc_cuda_stream *s, intptr_t other);
 /** Work that is queued on s from now on comes after what is queued on `other` so far. */
 jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other);
-/** As the slots consumer_id and consumer_mark. */
+/** As the slots consumer_id, consumer_is_apart and consumer_mark. */
 uint64_t jitc_cuda_consumer_id(jitc_cuda_device *d, intptr_t other);
+bool jitc_cuda_consumer_is_apart(jitc_cuda_device *d, intptr_t other);
 jit_status jitc_cuda_consumer_mark(jitc_cuda_stream *marks, intptr_t other, uint64_t *number);
 #endif

@@ -7,6 +7,7 @@
  *
  * A stream that is being captured into a graph cannot wait for what is outside of it, and to try it
  * ends the capture. So it is asked first. */
+#include "cuda/detach.h"
 #include "cuda/event.h"
 
 /* The handles 1 and 2 stand for the default streams of the current context. */
@@ -178,6 +179,23 @@ uint64_t jitc_cuda_consumer_id(jitc_cuda_device *d, intptr_t other) {
         id = 0;
     jitc_cuda_leave(d, &scope);
     return id;
+}
+
+/* The barrier waits in primary contexts. */
+static bool is_apart(jitc_cuda_device *d, intptr_t other) {
+    const jitc_cuda *c = &d->backend->cuda;
+    CUcontext context = NULL;
+    if (other <= JITC_STREAM_PER_THREAD)
+        return false;
+    return c->StreamGetCtx(handle_of(other), &context) != CUDA_SUCCESS ||
+           (context != d->context && !jitc_cuda_is_primary(c, context));
+}
+
+bool jitc_cuda_consumer_is_apart(jitc_cuda_device *d, intptr_t other) {
+    jitc_cuda_scope scope;
+    bool apart = !jitc_cuda_enter_failed(d, &scope) || is_apart(d, other);
+    jitc_cuda_leave(d, &scope);
+    return apart;
 }
 
 /* Nobody knows how long another context lives, and with it its events: one of ours stands for

@@ -287,6 +287,11 @@ static uint64_t consumer_id(jitc_stream *s, intptr_t other) {
     return 0;
 }
 
+static bool consumer_is_apart(jitc_stream *s, intptr_t other) {
+    (void) s, (void) other;
+    return false;
+}
+
 static jit_status consumer_create(jitc_backend *b, int device, jitc_stream **out) {
     return stream_create(b, device, out);
 }
@@ -495,6 +500,7 @@ static const jitc_backend slots = {
     .stream_release = others_stream,
     .stream_acquire = others_stream,
     .consumer_id = consumer_id,
+    .consumer_is_apart = consumer_is_apart,
     .consumer_create = consumer_create,
     .consumer_mark = consumer_mark,
     .barrier = barrier,

@@ -169,6 +169,8 @@ typedef struct jitc_address {
     /* A number that stands for the stream `other`, of the calling thread for its default one, and \
      * never for another; 0: nobody can say which it is. */                                        \
     X(consumer_id, uint64_t, (jitc_stream * s, intptr_t other))                                    \
+    /* Is the stream one for which barrier() does not wait? */                                     \
+    X(consumer_is_apart, bool, (jitc_stream * s, intptr_t other))                                  \
     /* A stream of ours that stands for one of others: its numbers are places there. Destroyed by  \
      * stream_destroy(). The caller fills in what all streams have. */                             \
     X(consumer_create, jit_status, (jitc_backend * b, int device, jitc_stream **out))              \

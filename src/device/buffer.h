@@ -40,6 +40,7 @@ typedef struct jitc_buffer {
     struct jitc_buffer *next_free;    /* in the pool */
     unsigned loans;                   /* references that lend.c has; under its lock */
     struct jitc_consumer *pending_at; /* where it is pending last; lend.c, and under its lock */
+    bool kept;                        /* for ever; likewise */
     jitc_detached end;                /* its device has ended, and `device` is NULL: lend.c */
 } jitc_buffer;
 

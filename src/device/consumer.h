@@ -15,6 +15,7 @@ typedef struct jitc_consumer {
     struct jitc_lent *pending;
     unsigned loans; /* not ended */
     unsigned users; /* threads that have it in hands */
+    bool apart;     /* to be waited for by marks only */
     struct jitc_consumer *next;
 } jitc_consumer;
 

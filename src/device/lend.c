@@ -28,7 +28,8 @@ struct jitc_lender {
 static struct {
     jitc_mutex lock;      /* guards all lenders, and the buffers' `device` */
     pthread_cond_t ended; /* some lender's `ending` is 0 */
-} loans = {{PTHREAD_MUTEX_INITIALIZER}, PTHREAD_COND_INITIALIZER};
+    jitc_buffer *kept;    /* for ever: nobody can wait for their readers any more */
+} loans = {{PTHREAD_MUTEX_INITIALIZER}, PTHREAD_COND_INITIALIZER, NULL};
 
 /* ---- Lists ---- */
 
@@ -142,18 +143,20 @@ static jit_status forgive(const jitc_error *before, jit_status status) {
     return status;
 }
 
-/* Of all consumers that have to be waited for. */
-static void collect_all_locked(jitc_lender *l, jitc_lent **all) REQUIRES(&loans.lock) {
+/* Of all consumers that have to be waited for; `apart`: also of those for which the barrier does
+ * not. */
+static void collect_all_locked(jitc_lender *l, bool apart, jitc_lent **all) REQUIRES(&loans.lock) {
     collect_locked(l, &l->unknown, all);
     for (int i = 0; i < JITC_CONSUMER_BUCKETS; ++i)
         for (jitc_consumer *c = l->others.bucket[i]; c; c = c->next)
-            collect_locked(l, c, all);
+            if (apart || !c->apart)
+                collect_locked(l, c, all);
 }
 
 static jitc_lent *take_all_pending(jitc_lender *l) {
     jitc_lent *all = NULL;
     jitc_mutex_lock(&loans.lock);
-    collect_all_locked(l, &all);
+    collect_all_locked(l, false, &all);
     jitc_mutex_unlock(&loans.lock);
     return all;
 }
@@ -203,7 +206,7 @@ static void let_go(jitc_consumer *c) {
 }
 
 /* One for the stream: `idle`, or a new one; or NULL. */
-static jitc_consumer *make_consumer(jitc_lender *l, uint64_t id, jitc_consumer *idle) {
+static jitc_consumer *make_consumer(jitc_lender *l, uint64_t id, bool apart, jitc_consumer *idle) {
     if (idle && !jitc_consumer_done(idle)) {
         let_go(idle);
         idle = NULL;
@@ -218,6 +221,7 @@ static jitc_consumer *make_consumer(jitc_lender *l, uint64_t id, jitc_consumer *
     else if (!c)
         jitc_consumer_add(&l->others, own, id);
     own->users = !c;
+    own->apart = apart;
     if (c)
         ++c->users;
     jitc_mutex_unlock(&loans.lock);
@@ -234,7 +238,7 @@ static jitc_consumer *consumer_of(jitc_lender *l, jitc_stream *s, intptr_t token
     if (!id)
         return NULL;
     jitc_consumer *c = find_consumer(l, id, &idle);
-    return c ? c : make_consumer(l, id, idle);
+    return c ? c : make_consumer(l, id, s->backend->consumer_is_apart(s, token), idle);
 }
 
 static jit_status mark(const jitc_lender *l, jitc_consumer *c, intptr_t token, jitc_use *out) {
@@ -426,16 +430,32 @@ static size_t leave_locked(jitc_lent *list, jitc_buffer **all) REQUIRES(&loans.l
     return count;
 }
 
+/* Who can be waited for by marks only cannot be once the device has ended: it may always read. */
+static void keep_locked(jitc_lent *list) REQUIRES(&loans.lock) {
+    for (jitc_lent *e = list; e; e = e->next)
+        if (e->consumer && e->consumer->apart && !e->buffer->foreign)
+            e->buffer->kept = true;
+}
+
 /* What is lent, and what was given back only now: `pending`, outlives the device. */
 static void detach_locked(jitc_lender *l, jitc_lent *pending) REQUIRES(&loans.lock) {
     jitc_backend *b = l->device->backend;
     jitc_buffer *all = NULL;
     jitc_detached end = {0};
+    keep_locked(l->lent);
+    keep_locked(pending);
     size_t count = leave_locked(l->lent, &all) + leave_locked(pending, &all);
     if (count)
         b->detach(b, l->device->id, count, &end);
-    for (; all; all = all->next_free)
+    for (jitc_buffer *next; all; all = next) {
+        next = all->next_free;
         all->end = end;
+        if (!all->kept)
+            continue;
+        jitc_buffer_ref(all);
+        all->next_free = loans.kept;
+        loans.kept = all;
+    }
 }
 
 /* ORDER: references that are being given up before the device ends, by this wait for them; without
@@ -446,7 +466,7 @@ static jitc_lent *end_loans(jitc_lender *l) {
     while (l->ending)
         jitc_cond_wait(&loans.ended, &loans.lock);
     collect_locked(l, &l->ordered, &pending);
-    collect_all_locked(l, &pending);
+    collect_all_locked(l, true, &pending);
     detach_locked(l, pending);
     jitc_mutex_unlock(&loans.lock);
     return pending;
