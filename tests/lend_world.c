@@ -16,10 +16,18 @@ static jit_status find_state(jit_backend backend, int device, jitc_thread_state 
     return jitc_api_state(t, backend, device, out);
 }
 
-jitc_device *lend_device(void) {
+static jitc_thread_state *own_state(void) {
     jitc_thread_state *state;
     ASSERT_OK(find_state(JIT_CUDA, jit_device(JIT_CUDA), &state));
-    return state->device;
+    return state;
+}
+
+jitc_device *lend_device(void) {
+    return own_state()->device;
+}
+
+jitc_stream *lend_stream(void) {
+    return own_state()->stream;
 }
 
 jit_status lend_memory(jitc_buffer *b, intptr_t token, jitc_loan *loan) {

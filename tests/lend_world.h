@@ -10,8 +10,9 @@ jitc_buffer *lend_buffer(jit_var v);
 jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data);
 /** The same of memory that need not be an array's. */
 jit_status lend_memory(jitc_buffer *b, intptr_t token, jitc_loan *loan);
-/** The thread's CUDA device. */
+/** The thread's CUDA device, and its stream there. */
 jitc_device *lend_device(void);
+jitc_stream *lend_stream(void);
 /** An array 0, 1, 2, ... plus `offset`, of CUDA, in memory. */
 jit_var lend_make(size_t n, float offset);
 /** Bytes that are pending on the thread's CUDA device. */

@@ -173,6 +173,55 @@ Test(lend, memory_of_a_threads_default_stream_too, .timeout = 60) {
         run_named(CONSUMER_PER_THREAD, CONSUMER_HERE, (naming) how, how % 2);
 }
 
+/** The CPU cannot wait for streams of other contexts: their memory comes back when they are named.
+ */
+Test(lend, memory_of_another_contexts_stream_waits_for_its_name, .timeout = 60) {
+    jitc_loan loan;
+    jit_var other[2];
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .place = CONSUMER_OWN, .sees = true};
+    ASSERT_OK(jit_set_option("memory_lent", "0"));
+    scene_begin(&s);
+    intptr_t token = (intptr_t) consumer_stream(s.consumer);
+    void *pointer = lend_and_read(&s, token, &loan);
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    cr_assert_neq(overwritten(false, &other[0]), pointer, "it is used while it is read");
+    cr_assert_gt(lend_pending(), 0);
+    see_again(&s, token, BY_SYNC);
+    cr_assert_eq(overwritten(false, &other[1]), pointer, "the memory is not used again");
+    consumer_gate_open(&s.gate);
+    expect_old_data(&s);
+    jit_unref(other[0]), jit_unref(other[1]);
+    scene_end(&s);
+}
+
+/** Nobody waits for a reader but who uses its memory. */
+Test(lend, our_streams_do_not_wait_for_the_reader, .timeout = 60) {
+    for (int place = 0; place < CONSUMER_PLACES; ++place) {
+        jitc_loan loan;
+        jit_var sum;
+        void *other;
+        scene s = {.kind = CONSUMER_NON_BLOCKING, .place = (consumer_place) place, .sees = true};
+        scene_begin(&s);
+        consumer *legacy = consumer_create(CONSUMER_LEGACY, CONSUMER_HERE, 0, SIZE, false);
+        intptr_t token = (intptr_t) consumer_stream(s.consumer);
+        lend_and_read(&s, token, &loan);
+        jitc_loan_end(&loan);
+        see_again(&s, token, BY_SYNC);
+        cr_assert_eq(lend_pending(), 0);
+        sum = scene_plus(s.x, 3);
+        ASSERT_OK(jit_data(sum, &other));
+        consumer_read(legacy, other, SIZE);
+        consumer_wait(legacy); /* else the test hangs */
+        jit_unref(sum);
+        consumer_gate_open(&s.gate);
+        expect_old_data(&s);
+        consumer_destroy(legacy);
+        scene_end(&s);
+    }
+}
+
 /** If too much is pending, the CPU waits for the reader. */
 Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
     jitc_loan loan;
@@ -191,6 +240,27 @@ Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
     cr_assert_eq(overwritten(false, &other), pointer, "the memory is not used again");
     cr_assert_gt(scene_calls().cpu_waits, waits);
     cr_assert_eq(lend_pending(), 0);
+    pthread_join(thread, NULL);
+    expect_old_data(&s);
+    jit_unref(other);
+    scene_end(&s);
+}
+
+/** Also for one that works on another device. */
+Test(lend, the_cpu_waits_for_all_devices, .timeout = 60) {
+    jitc_loan loan;
+    jit_var other;
+    pthread_t thread;
+    scene s = {.kind = CONSUMER_NON_BLOCKING, .place = CONSUMER_ELSEWHERE, .sees = true};
+    opener o = {.gate = &s.gate};
+    ASSERT_OK(jit_set_option("memory_lent", "0"));
+    scene_begin(&s);
+    void *pointer = lend_and_read(&s, JIT_STREAM_NONE, &loan);
+    jitc_loan_end(&loan);
+    jit_unref(s.v);
+    s.v = 0;
+    cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
+    cr_assert_eq(overwritten(false, &other), pointer, "the memory is not used again");
     pthread_join(thread, NULL);
     expect_old_data(&s);
     jit_unref(other);

@@ -88,6 +88,44 @@ Test(lend_life, many_streams_take_no_room, .timeout = 60) {
     jit_unref(v);
 }
 
+static uint64_t number_of(CUstream s) {
+    return lend_stream()->backend->consumer_id(lend_stream(), (intptr_t) s);
+}
+
+/** Lends it the array, which it reads at once, gives it up, and names the stream again. */
+static void give_and_take_back(jit_var v, CUstream s) {
+    jitc_loan loan;
+    void *data;
+    ASSERT_OK(lend_var(v, (intptr_t) s, &loan, &data));
+    jit_unref(v);
+    jitc_loan_end(&loan);
+    ASSERT_OK(jit_cuda_sync_stream((uintptr_t) s));
+    CU_OK(f.StreamSynchronize(s));
+}
+
+/* What stands for one that holds nothing may stand for another, but not while that one still reads.
+ * Their numbers are such that they are looked for at the same place. */
+Test(lend_life, marks_of_one_stream_say_nothing_of_another, .timeout = 60) {
+    enum { BUCKETS = 64 };
+    CUstream all[BUCKETS];
+    reader r = reader_make();
+    int count = 0;
+    jit_var v = lend_make(LENT, 1); /* before there is the reader's memory to take */
+    reader_lend(&r, reader_handle(&r));
+    jitc_loan_end(&r.loan);
+    ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream));
+    do {
+        all[count] = foreign_stream(CU_STREAM_NON_BLOCKING);
+    } while (number_of(all[count++]) % BUCKETS != number_of(r.stream) % BUCKETS);
+    give_and_take_back(v, all[count - 1]);
+    jit_var first = lend_make(LENT, 2), second = lend_make(LENT, 3); /* takes the reader's memory */
+    cr_assert(lend_buffer(first)->pointer == r.data || lend_buffer(second)->pointer == r.data);
+    jit_unref(first), jit_unref(second);
+    reader_end(&r);
+    while (count--)
+        CU_OK(f.StreamDestroy(all[count]));
+}
+
 /* ---- Who ends it ---- */
 
 static void end_loan(void *loan) {
@@ -192,4 +230,90 @@ Test(lend_life, what_is_lent_stays_when_the_runtime_ends, .timeout = 60) {
             outlive(enders[i], 1, again);
             outlive(enders[i], JIT_STREAM_NONE, again);
         }
+}
+
+/* Memory that is ours again, behind a stream that is not done yet, and memory that was not named.
+ */
+Test(lend_life, the_end_of_the_runtime_waits_for_readers, .timeout = 60) {
+    for (int named = 0; named < 2; ++named) {
+        reader r = reader_make();
+        reader_opener o;
+        reader_lend(&r, reader_handle(&r));
+        jitc_loan_end(&r.loan);
+        ASSERT_OK(jit_sync_thread());
+        if (named)
+            ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream));
+        cr_assert_eq(lend_pending() > 0, !named);
+        reader_open_at_wait(&o);
+        jit_shutdown();
+        reader_opener_end(&o);
+        cr_assert_eq(w.alive("allocations"), 1);
+        reader_end(&r);
+        support_init();
+    }
+}
+
+/* ---- At the same time ---- */
+
+/* Whose release takes until the runtime has ended, or for a while. */
+typedef struct slow {
+    atomic_bool called, ended;
+    jitc_loan loan;
+} slow;
+
+static void release_slowly(void *context) {
+    slow *s = context;
+    jitc_store_release(&s->called, true); /* pairs with the test */
+    for (int i = 0; i < 1000 && !jitc_load_acquire(&s->ended); ++i)
+        usleep(20);
+}
+
+static void *end_slowly(void *context) {
+    jitc_loan_end(&((slow *) context)->loan);
+    return NULL;
+}
+
+Test(lend_host, the_runtime_ends_after_loans_that_are_ending, .timeout = 60) {
+    static float memory[64];
+    pthread_t thread;
+    slow s = {0};
+    void *data;
+    if (!support_is_built(JIT_LLVM))
+        support_skip("this wants the CPU backend");
+    ASSERT_OK(jit_init(JIT_LLVM));
+    jit_var v = jit_map(JIT_LLVM, JIT_f32, memory, 64, release_slowly, &s);
+    ASSERT_OK(lend_var(v, JIT_STREAM_NOT_GIVEN, &s.loan, &data));
+    cr_assert_eq(data, memory);
+    jit_unref(v);
+    cr_assert_eq(pthread_create(&thread, NULL, end_slowly, &s), 0);
+    while (!jitc_load_acquire(&s.called)) /* pairs with release_slowly */
+        usleep(20);
+    jit_shutdown();
+    jitc_store_release(&s.ended, true); /* pairs with release_slowly */
+    pthread_join(thread, NULL);
+}
+
+static void pause_stream(void *context) {
+    (void) context;
+    usleep(20000);
+}
+
+Test(lend_host, who_gives_no_stream_gets_what_is_there, .timeout = 60) {
+    jitc_loan loan;
+    void *data;
+    if (!support_is_built(JIT_LLVM))
+        support_skip("this wants the CPU backend");
+    ASSERT_OK(jit_init(JIT_LLVM));
+    jit_var k = jit_counter(JIT_LLVM, LENT), c = jit_u32(JIT_LLVM, 5), v = jit_add(k, c);
+    ASSERT_OK(jit_call(JIT_LLVM, pause_stream, NULL));
+    ASSERT_OK(lend_var(v, JIT_STREAM_NOT_GIVEN, &loan, &data));
+    for (uint32_t i = 0; i < LENT; ++i)
+        cr_assert_eq(((uint32_t *) data)[i], i + 5);
+    jitc_loan_end(&loan);
+    cr_assert_eq(lend_memory(lend_buffer(v), 0, &loan), JIT_INVALID_ARGUMENT);
+    cr_assert_eq(lend_memory(lend_buffer(v), 2, &loan), JIT_INVALID_ARGUMENT);
+    cr_assert_null(loan.lent);
+    jit_error_clear();
+    jit_unref(k), jit_unref(c), jit_unref(v);
+    jit_shutdown();
 }
