@@ -279,15 +279,11 @@ void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token) {
 
 /* ---- Lending ---- */
 
-/* ORDER: the last write before the consumer's reads, by a wait of the CPU; without it they see
- * what is not written. */
-static jit_status lend_host(jitc_buffer *b, intptr_t token) {
-    if (token == JITC_STREAM_NONE)
-        return JIT_OK;
-    if (token != INTPTR_MIN)
-        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %lld stands for no stream: the CPU has none",
-                         b->device->backend->name, (long long) token);
-    return jitc_buffer_wait(b, false);
+static jit_status lend_host(const jitc_buffer *b, intptr_t token) {
+    return token == JITC_STREAM_NONE
+               ? JIT_OK
+               : jitc_fail(JIT_INVALID_ARGUMENT, "%s: %lld stands for no stream: the CPU has none",
+                           b->device->backend->name, (long long) token);
 }
 
 /* Its stream, if it has one, has been seen. */

@@ -25,9 +25,9 @@ typedef struct jitc_loan {
 /** Lend b's memory to who works on the stream `token` (backend.h; INTPTR_MIN: none was given, which
  * means the legacy default stream), behind the last write; the loan has a reference of its own.
  * Memory of a GPU: s is a stream of its device, whose lock the caller holds; for token 0 the caller
- * then waits, under no lock, by jitc_buffer_wait(b, false). Memory of the host: waits for the last
- * write if no token was given, unless it is JITC_STREAM_NONE; no lock is held and s is NULL.
- * JIT_INVALID_ARGUMENT for other tokens, and what stream_release() says; then nothing was lent. */
+ * then waits, under no lock, by jitc_buffer_wait(). Memory of the host: s is NULL and `token` is
+ * JITC_STREAM_NONE, as nobody waits here. JIT_INVALID_ARGUMENT for other tokens, and what
+ * stream_release() says; then nothing was lent. */
 jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan);
 /** What was lent is used no more, once what the consumer has queued so far is over. Any thread,
  * under no lock, also in a function that the driver calls. Never waits and calls no driver, unless
