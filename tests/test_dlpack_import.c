@@ -150,9 +150,22 @@ static void check_export(const producer *p, jit_var v) {
     out->deleter(out);
 }
 
+/* What was evaluated has memory of its own, if it was a view, and is row-major. */
+static void check_evaluated_export(const producer *p, jit_var v) {
+    DLManagedTensorVersioned *out;
+    void *address;
+    int64_t plain = 1;
+    ASSERT_OK(jit_data(v, &address));
+    ASSERT_OK(jit_export_dlpack(v, NULL, &out));
+    cr_assert_eq(out->dl_tensor.data, p->size ? address : NULL, "%s", what);
+    for (int k = out->dl_tensor.ndim; k-- > 0; plain *= p->spec.shape[k])
+        cr_assert(!p->size || out->dl_tensor.strides[k] == plain, "%s", what);
+    out->deleter(out);
+}
+
 /* Each use of a variable of its own, since the first one that reads a view evaluates it. */
 static void check_uses(const tensor_spec *spec) {
-    for (int use = 0; use < 5; ++use) {
+    for (int use = 0; use < 6; ++use) {
         tensor_spec one = *spec;
         one.keeps = use == 3; /* is looked at when it has been given back */
         producer *p = producer_create(&one);
@@ -170,8 +183,10 @@ static void check_uses(const tensor_spec *spec) {
             check_gather(v, expected, p->size);
         else if (use == 3)
             check_scatter(p, v, expected, p->size);
-        else
+        else if (use == 4)
             check_export(p, v);
+        else
+            check_evaluated_export(p, v);
         check_shape(p, v);
         jit_unref(v);
         producer_destroy(p);
