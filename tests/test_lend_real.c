@@ -7,25 +7,28 @@
 #include <jit/dlpack.h>
 #include <stdio.h>
 
-enum { WORDS = 1 << 20, DELAY_US = 20000, OTHERS = 4 };
+enum { DELAY_US = 20000, OTHERS = 4 };
+
+static uint32_t words; /* of an array */
 
 static void start(void) {
     if (support_backend() != JIT_CUDA)
         support_skip("this is about CUDA");
+    words = support_simulated() ? 1 << 12 : 1 << 20;
     support_init();
     ASSERT_OK(jit_set_option("memory_spare", "0")); /* what others use is used again */
 }
 TestSuite(lend_real, .init = start, .fini = support_shutdown);
 
 static jit_var count_from(uint32_t first) {
-    jit_var k = jit_counter(JIT_CUDA, WORDS), c = jit_u32(JIT_CUDA, first), v = jit_add(k, c);
+    jit_var k = jit_counter(JIT_CUDA, words), c = jit_u32(JIT_CUDA, first), v = jit_add(k, c);
     ASSERT_OK(jit_var_eval(v));
     jit_unref(k), jit_unref(c);
     return v;
 }
 
 static bool counts_from(const consumer *c, uint32_t first) {
-    for (uint32_t i = 0; i < WORDS; ++i)
+    for (uint32_t i = 0; i < words; ++i)
         if (consumer_data(c)[i] != first + i)
             return false;
     return true;
@@ -86,7 +89,7 @@ static void expect_old_data(reading *r, uint32_t first, ending how) {
     if (how == AFTER_THE_END)
         jit_shutdown();
     consumer_delay(r->c, DELAY_US);
-    consumer_read(r->c, r->tensor->dl_tensor.data, WORDS);
+    consumer_read(r->c, r->tensor->dl_tensor.data, words);
     const void *data = r->tensor->dl_tensor.data;
     r->tensor->deleter(r->tensor);
     if (how == AFTER_THE_END)
@@ -109,7 +112,7 @@ static void run(consumer_kind kind, consumer_place place, intptr_t token) {
     static uint32_t first;
     if (!consumer_can(place, 0))
         return;
-    reading r = {.c = consumer_create(kind, place, 0, WORDS, kind == CONSUMER_PER_THREAD)};
+    reading r = {.c = consumer_create(kind, place, 0, words, kind == CONSUMER_PER_THREAD)};
     r.token = token ? token : (intptr_t) consumer_stream(r.c);
     for (int how = 0; how < ENDINGS; ++how)
         expect_old_data(&r, first += 3 << 20, (ending) how);
@@ -137,6 +140,63 @@ Test(lend_real, a_stream_that_has_no_name, .timeout = 100) {
     run(CONSUMER_NON_BLOCKING, CONSUMER_ELSEWHERE, JIT_STREAM_NONE);
 }
 
+/* ---- In a function that the driver calls ---- */
+
+typedef struct driver {
+    CUresult (*PrimaryCtxRetain)(CUcontext *context, CUdevice device);
+    CUresult (*PrimaryCtxRelease)(CUdevice device);
+    CUresult (*CtxPushCurrent)(CUcontext context);
+    CUresult (*CtxPopCurrent)(CUcontext *context);
+    CUresult (*LaunchHostFunc)(CUstream stream, void (*function)(void *), void *context);
+} driver;
+
+static driver find_driver(void) {
+    driver d;
+    consumer_driver(&d.PrimaryCtxRetain, "cuDevicePrimaryCtxRetain");
+    consumer_driver(&d.PrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2");
+    consumer_driver(&d.CtxPushCurrent, "cuCtxPushCurrent_v2");
+    consumer_driver(&d.CtxPopCurrent, "cuCtxPopCurrent_v2");
+    consumer_driver(&d.LaunchHostFunc, "cuLaunchHostFunc");
+    return d;
+}
+
+static void delete_tensor(void *tensor) {
+    ((DLManagedTensorVersioned *) tensor)->deleter(tensor);
+}
+
+/** Behind all that the consumer has queued. */
+static void delete_on_stream(const reading *r) {
+    driver d = find_driver();
+    CUcontext context;
+    CUstream stream = (CUstream) consumer_stream(r->c);
+    consumer_must(d.PrimaryCtxRetain(&context, 0), "cuDevicePrimaryCtxRetain");
+    consumer_must(d.CtxPushCurrent(context), "cuCtxPushCurrent");
+    consumer_must(d.LaunchHostFunc(stream, delete_tensor, r->tensor), "cuLaunchHostFunc");
+    consumer_must(d.CtxPopCurrent(&context), "cuCtxPopCurrent");
+    consumer_must(d.PrimaryCtxRelease(0), "cuDevicePrimaryCtxRelease");
+}
+
+/* It may call no driver, let alone wait for the stream that it runs on: also after the end, when
+ * somebody has to free the memory. */
+Test(lend_real, the_driver_may_delete_a_tensor, .timeout = 40) {
+    for (int ended = 0; ended < 2; ++ended) {
+        uint32_t first = 5u << 24;
+        reading r = {.c = consumer_create(CONSUMER_NON_BLOCKING, CONSUMER_HERE, 0, words, false)};
+        r.token = (intptr_t) consumer_stream(r.c);
+        begin(&r, first);
+        if (ended)
+            jit_shutdown();
+        consumer_delay(r.c, DELAY_US);
+        consumer_read(r.c, r.tensor->dl_tensor.data, words);
+        delete_on_stream(&r);
+        consumer_wait(r.c); /* else the test hangs */
+        cr_assert(counts_from(r.c, first));
+        consumer_destroy(r.c);
+        if (ended)
+            start();
+    }
+}
+
 /* ---- Without an export ---- */
 
 Test(lend_real, the_danger, .timeout = 100) {
@@ -144,14 +204,14 @@ Test(lend_real, the_danger, .timeout = 100) {
     int fresh = 0;
     if (support_simulated())
         support_skip("it is a race, which the simulated driver reports");
-    consumer *c = consumer_create(CONSUMER_NON_BLOCKING, CONSUMER_HERE, 0, WORDS, false);
+    consumer *c = consumer_create(CONSUMER_NON_BLOCKING, CONSUMER_HERE, 0, words, false);
     for (uint32_t i = 1; i <= ROUNDS; ++i) {
         void *data;
         jit_var v = count_from(i << 24);
         ASSERT_OK(jit_data(v, &data));
         ASSERT_OK(jit_cuda_sync_stream(consumer_stream(c)));
         consumer_delay(c, DELAY_US);
-        consumer_read(c, data, WORDS);
+        consumer_read(c, data, words);
         jit_unref(v);
         overwrite(data);
         ASSERT_OK(jit_sync_thread());
