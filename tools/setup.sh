@@ -1,14 +1,15 @@
 #!/bin/sh
 # Installs on Debian 12 what building and testing needs, where it is missing. Root, or sudo.
 # usage: setup.sh [all]     all: also what tools/compilers.sh and the manual need, and, in build/nvidia
-#                           and build/dlpack, NVRTC, cuda.h and dlpack.h, against which we are tested
+#                           and build/dlpack, NVRTC, cuda.h and dlpack.h, against which we are tested;
+#                           and build/python, a Python with NumPy, which tests the package python/
 set -eu
 
 packages="gcc g++ cmake ninja-build pkg-config python3 git llvm-19-dev libxxhash-dev libsleef3
     libcriterion-dev libmpfr-dev libpng-dev libtcc-dev clang-format-19"
 if [ "${1-}" = all ]; then
     packages="$packages clang-14 clang-19 libclang-rt-14-dev libclang-rt-19-dev llvm-14-dev llvm-16-dev doxygen
-        python3-pip"
+        python3-pip python3-dev python3-venv"
 fi
 
 cd "$(dirname "$0")/.."
@@ -52,9 +53,24 @@ fetch() {
     fi
 }
 
+# A Python for the tests of the package, which is built with it.
+make_python() {
+    [ ! -e build/python/complete ] || return 0
+    echo "Making a Python with NumPy in build/python"
+    mkdir -p build
+    if python3 -m venv --clear build/python >"$log" 2>&1 </dev/null &&
+        build/python/bin/python -m pip install --quiet numpy setuptools wheel >"$log" 2>&1 </dev/null; then
+        touch build/python/complete
+    else
+        echo "It is not complete: what is tested with it is skipped. It was said:"
+        tail -n 3 "$log"
+    fi
+}
+
 install_packages
 if [ "${1-}" = all ]; then
     # NVIDIA's compiler for kernels and the header of the driver; neither needs a GPU. About 150 MB.
     fetch nvidia 'nvidia-cuda-nvrtc==13.*' 'nvidia-cuda-runtime==13.*'
     fetch dlpack 'apache-tvm-ffi' # for its dlpack.h
+    make_python
 fi
