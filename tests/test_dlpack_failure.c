@@ -133,6 +133,26 @@ Test(dlpack_failure, no_memory_for_a_copy) {
     in_thread(fail_copies);
 }
 
+static void *fail_download(void *context) {
+    DLManagedTensorVersioned *t = (void *) &t;
+    jit_var v = make();
+    ASSERT_OK(jit_var_eval(v));
+    jit_stats before = dlpack_stats();
+    w.fail("cuMemcpyDtoHAsync_v2", 1, CUDA_ERROR_UNKNOWN);
+    jit_status status = jit_export_dlpack(v, EXPORT_WITH(.device_type = kDLCPU), &t);
+    w.fail(NULL, 0, 0);
+    cr_assert_eq(status, JIT_DEVICE_FAILED, "%s: %s", jit_status_name(status), jit_error());
+    cr_assert_null(t);
+    jit_error_clear();
+    cr_assert_eq(dlpack_stats().bytes_live, before.bytes_live);
+    jit_unref(v);
+    return context;
+}
+
+Test(dlpack_failure, a_copy_to_the_cpu_that_fails) {
+    in_thread(fail_download);
+}
+
 Test(dlpack_failure, an_expression_that_cannot_be_evaluated) {
     jit_var large = jit_counter(JIT_CUDA, 16 * BYTES), sum = jit_add(large, large);
     check_no_memory(sum, 5 * BYTES, NULL);
