@@ -255,6 +255,11 @@ Test(lend_life, the_end_of_the_runtime_waits_for_readers, .timeout = 60) {
 
 /* ---- At the same time ---- */
 
+static void start_cpu(void) {
+    if (!support_is_built(JIT_LLVM) || jit_init(JIT_LLVM) != JIT_OK)
+        support_skip("this wants the CPU backend: %s", jit_error());
+}
+
 /* Whose release takes until the runtime has ended, or for a while. */
 typedef struct slow {
     atomic_bool called, ended;
@@ -278,9 +283,7 @@ Test(lend_host, the_runtime_ends_after_loans_that_are_ending, .timeout = 60) {
     pthread_t thread;
     slow s = {0};
     void *data;
-    if (!support_is_built(JIT_LLVM))
-        support_skip("this wants the CPU backend");
-    ASSERT_OK(jit_init(JIT_LLVM));
+    start_cpu();
     jit_var v = jit_map(JIT_LLVM, JIT_f32, memory, 64, release_slowly, &s);
     ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &s.loan, &data));
     cr_assert_eq(data, memory);
@@ -297,9 +300,7 @@ Test(lend_host, the_cpu_has_no_streams, .timeout = 60) {
     static const intptr_t tokens[] = {JIT_STREAM_NOT_GIVEN, 0, 1, 2, -2};
     float zero[64] = {0};
     jitc_loan loan;
-    if (!support_is_built(JIT_LLVM))
-        support_skip("this wants the CPU backend");
-    ASSERT_OK(jit_init(JIT_LLVM));
+    start_cpu();
     jit_var v = jit_from_host(JIT_LLVM, JIT_f32, zero, 64);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; ++i) {
         cr_assert_eq(lend_memory(lend_buffer(v), tokens[i], &loan), JIT_INVALID_ARGUMENT);

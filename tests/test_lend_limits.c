@@ -105,6 +105,29 @@ Test(lend_limits, memory_lent_is_the_most_that_is_pending, .timeout = 60) {
     cr_assert_leq(lend_pending(), 7 << 14);
 }
 
+/* Functions of the driver that are called for one loan. */
+static uint64_t calls_of(jit_var v, intptr_t token) {
+    jitc_loan loan;
+    uint64_t before = w.calls(NULL);
+    ASSERT_OK(lend_memory(lend_buffer(v), token, &loan));
+    uint64_t calls = w.calls(NULL) - before;
+    jitc_loan_end(&loan);
+    return calls;
+}
+
+Test(lend_limits, a_loan_takes_few_calls_of_the_driver, .timeout = 60) {
+    jit_var v = lend_make(LENT, 1), x = lend_make(LENT, 2);
+    CUstream s = foreign_stream(CU_STREAM_NON_BLOCKING);
+    calls_of(x, (intptr_t) s);
+    calls_of(x, (intptr_t) s);
+    cr_assert_eq(calls_of(v, JIT_STREAM_LEGACY), 0);
+    cr_assert_eq(calls_of(v, JIT_STREAM_NONE), 0);
+    uint64_t calls = calls_of(v, (intptr_t) s); /* of which three record and wait */
+    cr_assert_leq(calls, 17, "%llu", (unsigned long long) calls);
+    CU_OK(f.StreamDestroy(s));
+    jit_unref(v), jit_unref(x);
+}
+
 /* ---- None left ---- */
 
 static void use_up(size_t bytes) {
