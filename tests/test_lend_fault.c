@@ -17,7 +17,7 @@ typedef struct import {
 } import;
 
 static void release(void *context) {
-    jitc_add_relaxed(&((import *) context)->released, 1);
+    jitc_add_release(&((import *) context)->released, 1); /* pairs with is_released */
 }
 
 static void make_import(import *m) {
@@ -38,9 +38,9 @@ static void lend_import(import *m, reader *r, intptr_t token) {
 }
 
 static bool is_released(import *m) {
-    for (int i = 0; i < 200000 && !jitc_load_relaxed(&m->released); ++i)
-        usleep(50); /* by a thread of the library */
-    return jitc_load_relaxed(&m->released) == 1;
+    for (int i = 0; i < 200000 && !jitc_load_acquire(&m->released); ++i) /* pairs with release */
+        usleep(50);                                                      /* by another thread */
+    return jitc_load_acquire(&m->released) == 1;
 }
 
 static void end_import(import *m, reader *r) {
