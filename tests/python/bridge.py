@@ -62,7 +62,7 @@ class Balanced(unittest.TestCase):
 
 def run_child(code, timeout=120):
     """Run a program, with a set-up of its own; its output, which a crash or a wait would spoil."""
-    run = subprocess.run([sys.executable, "-X", "faulthandler", "-c", textwrap.dedent(code)],
+    run = subprocess.run([sys.executable, "-W", "ignore", "-X", "faulthandler", "-c", textwrap.dedent(code)],
                          capture_output=True, text=True, timeout=timeout)
     if run.returncode != 0 or run.stderr:
         raise AssertionError(f"exit status {run.returncode}\n{run.stdout}\n{run.stderr}")

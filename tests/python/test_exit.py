@@ -19,6 +19,25 @@ from test_take import Memory
 a = (jitc.arange(1000, dtype="float32") + 1).eval()
 """
 
+INSIDE = """
+            import time
+            from dlpack import Deleter
+            made, started = Made(Memory(), (2,), dtype=(5, 64)), threading.Event()
+            def slow(pointer):
+                started.set()
+                time.sleep(0.3)
+                print("deleter", flush=True)
+            callback = Deleter(slow)
+            made.managed.deleter = ctypes.cast(callback, ctypes.c_void_p)
+            def work():
+                try:
+                    jitc.from_dlpack(made.capsule())
+                except BufferError:
+                    pass
+            threading.Thread(target=work, daemon=True).start()
+            started.wait()
+"""
+
 
 def run(code, **settings):
     return bridge.run_child(START + textwrap.dedent(code), **settings)
@@ -103,6 +122,21 @@ class Exit(unittest.TestCase):
             started.wait()
             print("done")
             """), ["done"])
+
+    def test_a_thread_that_is_in_the_library(self):
+        """In a deleter, which goes on while the interpreter is about to end."""
+        self.assertEqual(run(INSIDE + """
+            first = lambda: print("end")
+            """), ["deleter", "end"])
+
+    def test_a_child_of_fork_while_a_thread_is_in_the_library(self):
+        self.assertEqual(run(INSIDE + """
+            import os
+            child = os.fork()
+            if child == 0:
+                sys.exit(5)
+            print(os.waitpid(child, 0)[1] >> 8)
+            """), ["5", "deleter"])
 
     def test_before_anything_was_done(self):
         self.assertEqual(bridge.run_child("import jitc; print(jitc.Array)"), ["<class", "'jitc.Array'>"])

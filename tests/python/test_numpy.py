@@ -13,6 +13,10 @@ TYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
          "float32", "float64"]
 
 
+# Since 2.1 it takes and gives the struct with a version, which can say that memory is read-only.
+VERSIONED = tuple(int(n) for n in np.__version__.split(".")[:2]) >= (2, 1)
+
+
 def address(n):
     return n.__array_interface__["data"][0]
 
@@ -36,11 +40,11 @@ class NumPy(bridge.Balanced):
     def test_views_are_read_in_place(self):
         n = np.arange(24, dtype="float32").reshape(2, 3, 4)
         for view in (n.T, n[:, ::2], n[::-1], n[..., 1], n[:, 1:2], n[1, 2, 3, ...], n[:0], n[:, :, ::-3],
-                     np.broadcast_to(n[0, 0], (5, 4)), n.transpose(1, 0, 2), n.reshape(6, 4).T):
+                     np.broadcast_to(n[0, 0], (5, 4)) if VERSIONED else n, n.transpose(1, 0, 2), n.reshape(6, 4).T):
             a = jitc.from_dlpack(view)
             self.assertEqual((a.shape, a.tolist()), (view.shape, view.tolist()))
             self.assertEqual((a * 2).tolist(), (view * 2).tolist())
-            if view.size:
+            if view.size and VERSIONED:
                 back = jitc.from_dlpack(view).numpy()
                 self.assertEqual(back.tolist(), view.tolist())
                 self.assertEqual(address(back), address(view))
@@ -52,17 +56,19 @@ class NumPy(bridge.Balanced):
         self.assertEqual((a + 1).tolist(), [1, 1, 8, 1, 1])
         b = (jitc.arange(5) + 1).eval()
         m = b.numpy()
-        if m.flags.writeable:  # NumPy 2.1 and newer
+        self.assertEqual(m.flags.writeable, VERSIONED)
+        if VERSIONED:
             m[0] = 9
             self.assertEqual(b.tolist(), [9, 2, 3, 4, 5])
 
     def test_read_only(self):
         n = np.zeros(5)
         n.flags.writeable = False
-        try:
-            a = jitc.from_dlpack(n)
-        except BufferError:
-            self.skipTest("this NumPy cannot say so")
+        if not VERSIONED:
+            with self.assertRaises(BufferError):
+                jitc.from_dlpack(n)
+            return
+        a = jitc.from_dlpack(n)
         self.assertFalse(a.numpy().flags.writeable)
         with self.assertRaises(BufferError):
             a.__dlpack__()
@@ -103,8 +109,9 @@ class NumPy(bridge.Balanced):
         b = a * 2
         del a
         self.assertEqual(b.numpy().sum(), 999 * 1000)
-        c = jitc.from_dlpack(jitc.from_dlpack(np.arange(10)).numpy())
-        self.assertEqual(c.tolist(), list(range(10)))
+        if VERSIONED:
+            c = jitc.from_dlpack(jitc.from_dlpack(np.arange(10)).numpy())
+            self.assertEqual(c.tolist(), list(range(10)))
 
     def test_arrays_of_a_gpu_are_copied(self):
         if bridge.BACKEND == "cpu":

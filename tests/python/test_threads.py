@@ -14,7 +14,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 WAITING = f"""
     import os, sys
     sys.path.insert(0, {FOLDER!r})
-    os.environ["SIMCUDA_KERNEL_TIME_US"] = "500"
+    os.environ["SIMCUDA_KERNEL_TIME_US"] = "2000"
     os.environ["JITC_NUM_THREADS"] = "2"
     import bridge, jitc, time
     from dlpack import Counted
