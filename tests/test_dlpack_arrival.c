@@ -158,9 +158,32 @@ Test(dlpack_arrival, a_producer_that_was_a_consumer_gives_back_what_it_was_lent)
         consumer_write(s.consumer, p->memory, WORD, SIZE);
         ASSERT_OK(producer_import(p, &i, &s.v));
         cr_assert_eq(lend_pending(), 0);
+        consumer_wait(s.consumer); /* the memory is freed at once, as it was not used */
         jit_unref(s.v);
         s.v = 0;
         producer_destroy(p);
+        scene_end(&s);
+    }
+}
+
+/* Nothing is waited for, or asked, at the end of what was not used. */
+Test(dlpack_arrival, what_was_not_used_is_given_back_at_once) {
+    for (int token = 0; token < SYNC_TOKENS; ++token) {
+        scene s = {.token = (sync_token) token, .kind = CONSUMER_NON_BLOCKING, .sees = true};
+        scene_begin(&s);
+        trial t = {.s = s, .p = make_tensor(0, token % 2)};
+        t.p->spec.keeps = true;
+        consumer_close_gate(s.consumer, &s.gate);
+        import_tensor(&t);
+        asked a = scene_calls();
+        jit_unref(t.v);
+        asked b = scene_calls();
+        cr_assert_eq(atomic_load(&t.p->deleted), 1, "%s", scene_name(&s));
+        cr_assert(a.records == b.records && a.waits == b.waits && a.cpu_waits == b.cpu_waits, "%s",
+                  scene_name(&s));
+        consumer_gate_open(&s.gate);
+        consumer_wait(s.consumer);
+        producer_destroy(t.p);
         scene_end(&s);
     }
 }

@@ -88,6 +88,7 @@ static bool try_queue_end(jitc_buffer *b, jitc_stream *user) {
 }
 
 static void give_up_foreign(jitc_buffer *b) {
+    b->write = (jitc_use) {0}; /* its owner's; that we come after it is no use of ours */
     jitc_use use = pending_use(b);
     /* ORDER: our last use of foreign memory before its owner's `release`, by a call queued behind
      * it; without it the owner may free what a kernel still reads. */
