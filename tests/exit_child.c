@@ -112,9 +112,12 @@ __attribute__((destructor)) static void delete_last(void) {
 
 static void hold_tensors(void) {
     jit_var v = work_compute(work_zeros(SIZE / 50), SHORT);
-    for (int i = 0; i < 3; ++i)
-        if (jit_export_dlpack(v, NULL, &held[i]) != JIT_OK)
+    jit_export_options o = JIT_EXPORT_OPTIONS;
+    for (int i = 0; i < 3; ++i) {
+        o.stream = i ? JIT_STREAM_NONE : JIT_STREAM_NOT_GIVEN; /* who is known, and who is not */
+        if (jit_export_dlpack(v, &o, &held[i]) != JIT_OK)
             _exit(7);
+    }
     atexit(delete_before);
 }
 
@@ -123,6 +126,10 @@ static void live(int what) {
     if (jit_init(B) != JIT_OK)
         _exit(2);
     hold_tensors();
+    if (what == ENDED) {
+        jit_shutdown(); /* the tensors outlive it */
+        exit(0);
+    }
     jit_set_option("cache_disk", "0");
     if (what == QUIET) {
         atomic_bool left = false;

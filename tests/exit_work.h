@@ -7,7 +7,7 @@
 enum { SIZE = 200000, OPERATIONS = 1200, SHORT = 30 };
 
 /** exit_child <what> <how> <wait_us>: what is going on ... */
-enum { ALONE, BUSY, QUIET };
+enum { ALONE, BUSY, QUIET, ENDED };
 /** ... and how the process ends: function, description. */
 #define ENDINGS(X)                                                                                 \
     X(by_return, "return from main()")                                                             \

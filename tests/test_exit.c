@@ -78,6 +78,14 @@ Test(exit, leaves_nothing_that_a_leak_checker_reports, .timeout = 200) {
         check_child(QUIET, 0, 0);
 }
 
+/* What frees their memory then is in nobody's way at the exit. */
+Test(exit, after_the_runtime_while_others_hold_tensors, .timeout = 200) {
+    begin();
+    setenv("ASAN_OPTIONS", "detect_leaks=1", 1);
+    for (int i = 0; i < 5; ++i)
+        check_child(ENDED, 0, 0);
+}
+
 /* ---- Many lives in one process ---- */
 
 typedef struct guest {
