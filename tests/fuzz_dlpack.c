@@ -18,7 +18,13 @@
 #include <time.h>
 
 __extension__ typedef __int128 wide;
-enum { MEMORY = 1 << 14, PAGE = 4096, READ_AT_MOST = 1 << 13, EVALUATE_ONE_OF = 6 };
+enum {
+    MEMORY = 1 << 14,
+    PAGE = 4096,
+    READ_AT_MOST = 1 << 13,
+    EVALUATE_ONE_OF = 6,
+    COPY_AT_MOST = 1 << 20
+};
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
@@ -392,7 +398,8 @@ static void run(source *s, fuzzed *f) {
     jit_var v = 0;
     bool copied = f->good && is_copied(f);
     bool touched = copied || f->options.copy == JIT_COPY_ALWAYS;
-    if (f->good && !f->reachable && touched) /* it would have to fail, in a way of its own */
+    bool large = f->good && lanes(f) > COPY_AT_MOST;
+    if (f->good && (!f->reachable || large) && touched) /* it would fail in a way of its own */
         f->options.copy = JIT_COPY_NEVER;
     bool succeeds = f->good && !(copied && f->options.copy == JIT_COPY_NEVER);
     jit_status status = import(f, &versioned, &legacy, &v);

@@ -203,6 +203,32 @@ Test(dlpack_place, nothing_is_copied_if_it_must_not_be) {
     producer_destroy(p);
 }
 
+/* One element for 2^32: on the GPU there is no more of it, and nobody writes so many. */
+Test(dlpack_place, what_is_there_several_times_is_copied_once) {
+    static const int64_t many[] = {1 << 16, 1 << 16}, zeros[] = {0, 0};
+    uint32_t word = 12345;
+    DLManagedTensorVersioned t = {{1, 3},
+                                  NULL,
+                                  NULL,
+                                  0,
+                                  {&word,
+                                   {kDLCPU, 0},
+                                   2,
+                                   {kDLUInt, 32, 1},
+                                   (int64_t *) (uintptr_t) many,
+                                   (int64_t *) (uintptr_t) zeros,
+                                   0}};
+    jit_import_options o = JIT_IMPORT_OPTIONS;
+    jit_var v = 0;
+    o.backend = JIT_CUDA;
+    ASSERT_OK(jit_import_dlpack(&t, &o, &v));
+    cr_assert_eq(jit_size(v), (size_t) 1 << 32);
+    jit_stats stats;
+    ASSERT_OK(jit_get_stats(&stats));
+    cr_assert_lt(stats.bytes_live, 1 << 20);
+    jit_unref(v);
+}
+
 /* Who has a copy does not see what the producer writes later. */
 Test(dlpack_place, a_copy_is_seen_by_nobody_else) {
     static const DLDeviceType devices[] = {kDLCPU, kDLCUDAHost, kDLCUDAManaged};

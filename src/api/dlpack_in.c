@@ -1,7 +1,7 @@
 /* dlpack_in.c: tensors of others become variables.  Layer: api.  May include: all layers.
  *
  *   the memory is         variable of the CPU backend     variable of the CUDA backend
- *   host memory           in place                        packed and uploaded
+ *   host memory           in place                        uploaded, without gaps
  *   pinned                in place                        in place, by the device's address
  *   of a GPU, managed     downloaded                      in place
  *
@@ -256,8 +256,8 @@ static jit_status import_in_place(import *m, jitc_thread_state *s, jit_var *out)
 
 /* ---- from one backend to the other ---- */
 
-static jit_status upload(import *m, jitc_thread_state *s, const void *from, jitc_buffer **out) {
-    size_t bytes = m->in.size * jitc_dtypes[m->in.type].bytes;
+static jit_status upload(const import *m, jitc_thread_state *s, const void *from, size_t bytes,
+                         jitc_buffer **out) {
     jitc_mutex_lock(&s->stream->lock);
     jit_status status = create_own(m, s, bytes, out);
     if (status == JIT_OK) {
@@ -269,21 +269,28 @@ static jit_status upload(import *m, jitc_thread_state *s, const void *from, jitc
     return status;
 }
 
-static jit_status import_to_cuda(import *m, jitc_thread_state *s, jit_var *out) {
-    jitc_buffer *buffer = NULL;
-    void *packed = NULL;
-    if (!m->in.compact) {
-        packed = malloc(m->in.size * jitc_dtypes[m->in.type].bytes);
-        if (!packed)
-            return jitc_fail(JIT_OUT_OF_MEMORY, "%s: no host memory to copy %llu elements",
-                             m->function, (unsigned long long) m->in.size);
-        jitc_tensor_pack(&m->in, packed);
-    }
-    jit_status status = upload(m, s, packed ? packed : m->in.first, &buffer);
+/* Of what has gaps only the elements. */
+static jit_status upload_packed(const import *m, jitc_thread_state *s, size_t bytes,
+                                jitc_buffer **out) {
+    void *packed = malloc(bytes);
+    if (!packed)
+        return jitc_fail(JIT_OUT_OF_MEMORY, "%s: no host memory to copy %llu elements", m->function,
+                         (unsigned long long) m->in.size);
+    jitc_tensor_pack(&m->in, packed);
+    jit_status status = upload(m, s, packed, bytes, out);
     free(packed);
-    if (status != JIT_OK)
-        return status;
-    *out = make_variable(m, s, true, buffer);
+    return status;
+}
+
+/* The extent, with a view of it there, is less than the elements if some are there several times.
+ */
+static jit_status import_to_cuda(import *m, jitc_thread_state *s, jit_var *out) {
+    jitc_buffer *buffer;
+    size_t bytes = m->in.size * jitc_dtypes[m->in.type].bytes;
+    bool gaps = m->in.bytes > bytes;
+    TRY(gaps ? upload_packed(m, s, bytes, &buffer) : upload(m, s, m->in.low, m->in.bytes, &buffer));
+    m->in.first = (char *) buffer->pointer + (m->in.first - m->in.low);
+    *out = make_variable(m, s, gaps || m->in.compact, buffer);
     return *out ? JIT_OK : jit_error_status();
 }
 
