@@ -15,6 +15,18 @@ class _Lent:
         return self._device or self._array.__dlpack_device__()
 
 
+class _LentOrCopied(_Lent):
+    """For libraries that know only the struct without a version: it cannot say that memory is
+    read-only, and what was imported so is refused. They get a copy."""
+
+    def __dlpack__(self, **arguments):
+        try:
+            return super().__dlpack__(**arguments)
+        except BufferError:
+            self._settings["copy"] = True
+            return super().__dlpack__(**arguments)
+
+
 def _is_compact(a, transposed=False):
     """Do the elements lie side by side, in row-major order, or with its dimensions transposed?"""
     _, strides = a._layout()
@@ -54,9 +66,8 @@ def torch(a):
 
 def jax(a):
     module = importlib.import_module("jax.dlpack")
-    if not _is_compact(a, transposed=True):  # JAX refuses others
-        a = _Lent(a, copy=True)
-    return module.from_dlpack(a)
+    compact = _is_compact(a, transposed=True)  # JAX refuses others
+    return module.from_dlpack(_LentOrCopied(a) if compact else _Lent(a, copy=True))
 
 
 def cupy(a):
@@ -70,4 +81,5 @@ def tf(a):
     address, _ = a._layout()
     copy = None if address % 64 == 0 and _is_compact(a) else True
     stream = 0 if a.backend == "cuda" else None
-    return module.experimental.dlpack.from_dlpack(a.__dlpack__(stream=stream, copy=copy))
+    lent = _LentOrCopied(a, stream=stream, copy=copy)
+    return module.experimental.dlpack.from_dlpack(lent.__dlpack__())

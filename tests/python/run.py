@@ -34,7 +34,7 @@ def run(*command, **environment):
 def what_is_missing(python):
     tell = ("import sysconfig, pathlib, sys; sys.version_info >= (3, 9) or sys.exit('it is older than 3.9');"
             "pathlib.Path(sysconfig.get_path('include'), 'Python.h').is_file() or sys.exit('it has no headers');"
-            "import setuptools")
+            "import setuptools, wheel")
     told = subprocess.run([python, "-c", tell], capture_output=True, text=True)
     return f"{python}: {told.stderr.strip().splitlines()[-1]}" if told.returncode else None
 
