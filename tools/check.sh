@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs all tests under AddressSanitizer and
 # UndefinedBehaviorSanitizer. The same as "cmake --workflow --preset check", but quieter.
+# With the libraries of Python: sh tools/interop.sh && sh tools/check.sh -DJITC_INTEROP=ON
 # usage: check.sh [-D...]     options for CMake
 set -eu
 cd "$(dirname "$0")/.."
