@@ -57,6 +57,19 @@ copy_libraries() {
     chmod u+w "$out"/lib/*
 }
 
+# The Python package: one extension for every CPython from 3.9 on.
+copy_package() {
+    mkdir -p "$out/python"
+    ln -s ../lib "$out/python/lib" # where the library in python/jitc looks
+    cp tests/python/dlpack.py tests/python/gpu_*.py "$out/python/"
+    if ! python3 tests/python/run.py build "$build" >"$log" 2>&1 </dev/null; then
+        echo "The Python package is left out: $(tail -n 1 "$log")"
+        return 0
+    fi
+    cp -R "$build/tests/python/package/jitc" "$out/python/"
+    strip --strip-unneeded "$out"/python/jitc/*.so*
+}
+
 mkdir -p build/bundle
 sh tools/setup.sh
 quietly configure
@@ -70,6 +83,7 @@ copy_libraries
 strip --strip-unneeded "$out"/bin/* "$out"/lib/*
 ctest --test-dir "$build" --show-only=json-v1 | python3 tools/bundle_tests.py "$(cd "$build" && pwd)" \
     >"$out/tests"
+copy_package
 cp tools/bundle_run.sh "$out/run.sh"
 cp benchmarks/peers/*.py "$out/peers/"
 cp benchmarks/svg_plot.py "$out/reports/"

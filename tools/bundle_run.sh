@@ -5,6 +5,8 @@
 #        sh run.sh bench [name [option...]]        a benchmark (cuda, dlpack, memory, sync_modes); the last's report
 #                                                  and plots: logs/results
 #        sh run.sh demo                            the examples, on all devices that are there
+#        sh run.sh interop [torch|cupy|jax|costs...]   the Python package with other libraries on the GPU, those
+#                                                  that python3 (or $BENCH_PYTHON) has
 #        sh run.sh math [option...]                errors of the math functions on the GPU, as a table
 #        sh run.sh sanitize [memcheck|racecheck|initcheck] [test...]   under compute-sanitizer
 # Variables: JITC_TEST_SECONDS, after which a test is ended: by default 60 on the GPU, unless it is known
@@ -203,6 +205,37 @@ bench() { # name option...
     return "$status"
 }
 
+# What is printed of the tests of Python: failures, and the table of costs.
+interop() { # library...
+    [ $# != 0 ] || set -- torch cupy jax costs
+    export JITC_CACHE_DIR="$home/logs/cache/interop" PYTHONPATH="$home/python${PYTHONPATH:+:$PYTHONPATH}"
+    rm -rf "$JITC_CACHE_DIR"
+    python=${BENCH_PYTHON:-python3}
+    for name; do
+        log=logs/interop-$name.log status=0 begin=$(date +%s)
+        if [ "$name" != costs ] && ! "$python" -c "import $name" >"$log" 2>&1; then
+            echo "skip  $name cannot be imported: $(tail -n 1 "$log")"
+            skipped=$((skipped + 1))
+            continue
+        fi
+        timeout -k 10 "${JITC_TEST_SECONDS:-400}" "$python" -X faulthandler "python/gpu_$name.py" >"$log" 2>&1 </dev/null ||
+            status=$?
+        case $status in
+            0) word=pass ;;
+            77) word=skip ;;
+            *) word=FAIL ;;
+        esac
+        count "$word" /dev/null
+        echo "$word  $name  $(($(date +%s) - begin)) s  $(grep -E '^(Ran|OK|FAILED)' "$log" | tr '\n' ' ')"
+        if [ "$word" = FAIL ]; then
+            tail -n "${JITC_TAIL:-60}" "$log" | sed 's/^/      /'
+        elif [ "$name" = costs ]; then
+            cat "$log"
+        fi
+    done
+    finish
+}
+
 demo() {
     status=0
     export JITC_CACHE_DIR="$home/logs/cache/demo"
@@ -229,6 +262,7 @@ case $what in
     all) run_tests "llvm cuda sim" "$@" ;;
     bench) bench "$@" ;;
     demo) demo ;;
+    interop) interop "$@" ;;
     math) JITC_CACHE_DIR=$home/logs/cache/math bin/math_errors_cuda "$@" ;;
     sanitize) sanitize "$@" ;;
     *) sed -n '2,/^set/p' run.sh | sed '$d' >&2 && exit 2 ;;
