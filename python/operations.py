@@ -45,7 +45,7 @@ def stubs(header):
     """The functions, as Python declares them."""
     lines = []
     for _, python, names, doc in rows(header):
-        types = ["Array" if len(names) == 1 else "Operand"] * len(names)
+        types = ["Array" if len(names) == 1 else "_Operand"] * len(names)
         parameters = ", ".join(f"{n}: {t}" for n, t in zip(names, types))
         text = wrapped(doc, 88).replace("\n", "\n    ")
         lines.append(f'def {python}({parameters}, /) -> Array:\n    """{text}"""\n')

@@ -42,7 +42,7 @@ def _is_compact(a, transposed=False):
 
 
 def numpy(a):
-    import numpy as np
+    import numpy as np  # type: ignore[import-not-found]
     if a.backend == "cuda":
         return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0)))
     return np.from_dlpack(a)
