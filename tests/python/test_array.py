@@ -3,6 +3,7 @@ import array
 import math
 import operator
 import unittest
+from random import Random
 
 import bridge
 import jitc
@@ -74,6 +75,11 @@ class Values(bridge.Balanced):
         view = memoryview(bytes(range(12))).cast("B", (3, 4))
         self.assertEqual(jitc.array(view).shape, (3, 4))
         self.assertEqual(jitc.array(memoryview(bytes(range(12)))[::3], "int32").tolist(), [0, 3, 6, 9])
+
+    def test_bytes_that_are_too_many_or_too_few(self):
+        for size in 3, 5, 7, 8, 0:
+            with self.assertRaises(ValueError):
+                jitc._jitc._from_bytes(bytes(size), (1,), "int32", None)
 
     def test_made_here(self):
         self.assertEqual(jitc.arange(5).tolist(), [0, 1, 2, 3, 4])
@@ -177,6 +183,14 @@ class Operators(bridge.Balanced):
             self.assertEqual(quotient.tolist(), [0.25, -1.5])
             self.assertEqual((jitc.array([2.0, 3.0], dtype) ** 2).tolist(), [4, 9])
             self.assertEqual((2 ** jitc.array([2.0, 3.0], dtype)).tolist(), [4, 8])
+
+    def test_division_that_rounds_down_of_numbers_large_and_small(self):
+        random = Random(1)
+        a = [random.uniform(-1, 1) * 10 ** random.randint(-3, 16) for _ in range(5000)]
+        b = [random.uniform(-10, 10) for _ in a]
+        x, y = jitc.array(a, "float64"), jitc.array(b, "float64")
+        self.assertEqual((x // y).tolist(), [m // n for m, n in zip(a, b)])
+        self.assertEqual((x % y).tolist(), [m % n for m, n in zip(a, b)])
 
     def test_float_division_by_infinity_and_zero(self):
         inf = math.inf

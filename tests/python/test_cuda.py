@@ -172,7 +172,10 @@ class Methods(bridge.Balanced):
     def test_others_get_the_array(self):
         a = fresh()
         for name, method in ("torch.utils.dlpack", a.torch), ("jax.dlpack", a.jax), ("cupy", a.cupy):
-            self.assertIs(self.with_library(name, method), a)
+            got = self.with_library(name, method)
+            self.assertEqual(got.__dlpack_device__(), a.__dlpack_device__())
+            self.assertEqual(address(capsule := got.__dlpack__(stream=1)), a._layout()[0])
+            self.assertEqual(capsule_name(capsule), b"dltensor")
 
 
 if __name__ == "__main__":
