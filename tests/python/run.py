@@ -42,7 +42,8 @@ def what_is_missing(python):
 def build(binary, folder):
     python = find_python()
     missing = what_is_missing(python)
-    shutil.rmtree(folder, ignore_errors=True)
+    for name in ("package", "temp"):  # not what CMake has there
+        shutil.rmtree(folder / name, ignore_errors=True)
     if missing:
         skip(f"{missing}; sh tools/setup.sh all")
     (folder / "package").mkdir(parents=True)
