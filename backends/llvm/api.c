@@ -21,9 +21,16 @@ static bool take_file(jitc_llvm_library *l, const char *path) {
     return true;
 }
 
+/** LLVM calls its own functions, also where another one was loaded for all to see: TensorFlow's, on
+ * which it would crash. The sanitizers, which replace malloc() for everybody, refuse that. */
+static void *open_library(const char *name) {
+    bool sanitized = dlsym(RTLD_DEFAULT, "__asan_init") || dlsym(RTLD_DEFAULT, "__tsan_init");
+    return dlopen(name, RTLD_LAZY | RTLD_LOCAL | (sanitized ? 0 : RTLD_DEEPBIND));
+}
+
 /** Where the dynamic linker finds a library by name: opened for that, which is slow. */
 static bool take_name(jitc_llvm_library *l, const char *name) {
-    void *handle = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
+    void *handle = open_library(name);
     if (!handle)
         return false;
     Dl_info info;
@@ -130,7 +137,7 @@ static unsigned find_version(void *handle) {
 }
 
 static jit_status open_locked(jitc_llvm_library *l) {
-    void *handle = dlopen(l->path, RTLD_LAZY | RTLD_LOCAL);
+    void *handle = open_library(l->path);
     if (!handle)
         return jitc_fail(JIT_UNAVAILABLE, "llvm: cannot open %s: %s", l->path, dlerror());
     TRY(load_functions(l, handle));
