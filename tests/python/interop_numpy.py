@@ -163,6 +163,12 @@ class Imports(cases.Imports, unittest.TestCase):
         capsule = array.__dlpack__()
         t = look(capsule).dl_tensor
         self.assertEqual((t.data, t.byte_offset), (x.ctypes.data + 16, 0))
+        for shape, strides, want in (((6,), (2,), x[4::2]), ((5,), (-1,), x[4::-1]),
+                                     ((3, 4), (1, 3), x[4:].reshape(4, 3).T)):
+            with self.subTest(strides=strides):
+                view = jitc.from_dlpack(Made(x, shape, strides=strides, byte_offset=16))
+                self.assertEqual(view._layout()[0], x.ctypes.data + 16)
+                self.check(cases.values_of(view * 1), want)
 
     # nanobind#487: a stride in bytes that is no multiple of the element
     def test_field_of_records(self):
