@@ -55,14 +55,15 @@ static jit_var make(void) {
     return v;
 }
 
-static void check_failure(const char *call, int copy, jit_status status) {
+/* `nth`: which call of it fails. */
+static void check_failure(const char *call, int nth, int copy, jit_status status) {
     CUstream s = make_stream();
     jit_var v = make();
     DLManagedTensorVersioned *t = (void *) &t;
     ASSERT_OK(jit_var_eval(v));
     jit_stats before = dlpack_stats();
     const jit_export_options *o = EXPORT_ON((intptr_t) s, .copy = copy);
-    w.fail(call, 1, CUDA_ERROR_INVALID_HANDLE);
+    w.fail(call, nth, CUDA_ERROR_INVALID_HANDLE);
     jit_status got = jit_export_dlpack(v, o, &t);
     w.fail(NULL, 0, 0);
     cr_assert_eq(got, status, "%s fails: %s: %s", call, jit_status_name(got), jit_error());
@@ -91,8 +92,8 @@ static void in_thread(void *(*function)(void *) ) {
 
 static void *fail_streams(void *context) {
     for (int copy = 0; copy <= JIT_COPY_ALWAYS; ++copy) {
-        check_failure("cuStreamWaitEvent", copy, JIT_INVALID_ARGUMENT);
-        check_failure("cuStreamIsCapturing", copy, JIT_INVALID_ARGUMENT);
+        check_failure("cuStreamWaitEvent", 1, copy, JIT_INVALID_ARGUMENT);
+        check_failure("cuStreamIsCapturing", 2, copy, JIT_INVALID_ARGUMENT); /* 1: its number */
     }
     return context;
 }

@@ -316,12 +316,18 @@ Test(simcuda_capture, the_default_stream_of_a_thread_captures_the_legacy_one_doe
     capture_finish();
 }
 
+static CUresult ask_for_number(CUstream stream) {
+    unsigned long long number;
+    return cu.StreamGetId(stream, &number);
+}
+
+/* Nor be asked for its number. */
 Test(simcuda_capture, a_stream_that_captures_cannot_be_waited_for) {
     capture_start();
     CUstream stream = client_stream(CU_STREAM_NON_BLOCKING);
-    CUresult (*const waits[])(CUstream) = {cu.StreamSynchronize, cu.StreamQuery};
+    CUresult (*const waits[])(CUstream) = {cu.StreamSynchronize, cu.StreamQuery, ask_for_number};
     int mode = capture_set_mode(RELAXED);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         OK(cu.StreamBeginCapture(stream, RELAXED));
         GIVES(waits[i](stream), CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
         capture_end_broken(stream, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);

@@ -71,7 +71,7 @@ static void share(jitc_backend *b, int device) {
 static jit_status look_up(jitc_backend *b, int device, const void *pointer, jitc_address *out) {
     jitc_cuda_device *d;
     TRY(jitc_cuda_device_get(b, device, &d));
-    INSIDE(d, jitc_cuda_look_up(d, pointer, out));
+    return jitc_cuda_look_up(d, pointer, out);
 }
 
 /* Streams. */

@@ -168,15 +168,25 @@ jit_status jitc_cuda_wait_stream(jitc_cuda_stream *s, intptr_t other) {
 /* ---- Those who have read our memory ---- */
 
 /* Handles are used again for other streams, numbers are not. A driver without the function can tell
- * nobody apart. */
+ * nobody apart; and to ask for the number of a stream that is being captured ends the capture. */
+static uint64_t id_of(const jitc_cuda *c, intptr_t other) {
+    unsigned long long id = 0;
+    int state = CU_STREAM_CAPTURE_STATUS_NONE;
+    if (c->StreamIsCapturing(handle_of(other), &state) != CUDA_SUCCESS ||
+        state != CU_STREAM_CAPTURE_STATUS_NONE)
+        return 0;
+    return c->StreamGetId(handle_of(other), &id) == CUDA_SUCCESS ? id : 0;
+}
+
+/* Which stream a number like 2 stands for depends on the context, a handle says it by itself. */
 uint64_t jitc_cuda_consumer_id(jitc_cuda_device *d, intptr_t other) {
     const jitc_cuda *c = &d->backend->cuda;
-    unsigned long long id = 0;
     jitc_cuda_scope scope;
-    if (!c->StreamGetId || !jitc_cuda_enter_failed(d, &scope))
+    if (!c->StreamGetId || jitc_load_acquire(&d->failed)) /* pairs with note_locked */
         return 0;
-    if (c->StreamGetId(handle_of(other), &id) != CUDA_SUCCESS)
-        id = 0;
+    if (other > JITC_STREAM_PER_THREAD)
+        return id_of(c, other);
+    uint64_t id = jitc_cuda_enter_failed(d, &scope) ? id_of(c, other) : 0;
     jitc_cuda_leave(d, &scope);
     return id;
 }

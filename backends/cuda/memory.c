@@ -233,7 +233,7 @@ void jitc_cuda_trim(jitc_cuda_device *d) {
 /* ---- Memory of others ---- */
 
 /* What the driver knows nothing of leaves the values as they are, or makes them 0, or is an invalid
- * value. */
+ * value. No context has to be current. */
 jit_status jitc_cuda_look_up(jitc_cuda_device *d, const void *pointer, jitc_address *out) {
     const jitc_cuda *c = &d->backend->cuda;
     unsigned type = 0, managed = 0;
@@ -245,6 +245,8 @@ jit_status jitc_cuda_look_up(jitc_cuda_device *d, const void *pointer, jitc_addr
     *out = (jitc_address) {.kind = JITC_ADDRESS_UNKNOWN};
     if (!c->PointerGetAttributes)
         return JIT_OK;
+    if (jitc_load_acquire(&d->failed)) /* pairs with note_locked */
+        return jitc_cuda_device_raise(d);
     CUresult result = c->PointerGetAttributes(4, attributes, values, jitc_cuda_address(pointer));
     if (result != CUDA_ERROR_INVALID_VALUE)
         TRY(jitc_cuda_device_check(d, result, JITC_CU_PointerGetAttributes));

@@ -39,11 +39,13 @@ static sim_stream *per_thread(sim_context *c) {
 }
 
 sim_stream *sim_stream_any(CUstream handle) {
-    if (handle == CU_STREAM_LEGACY)
-        return sim_current()->legacy;
-    if (handle == CU_STREAM_PER_THREAD)
-        return per_thread(sim_current());
-    return sim_object_find(handle, SIM_STREAM);
+    bool is_default = handle == CU_STREAM_LEGACY || handle == CU_STREAM_PER_THREAD;
+    if (!is_default)
+        return sim_object_find(handle, SIM_STREAM);
+    sim_context *c = sim_current();
+    if (!c)
+        return sim_refuse(CUDA_ERROR_INVALID_CONTEXT), NULL;
+    return handle == CU_STREAM_LEGACY ? c->legacy : per_thread(c);
 }
 
 /** `s`, unless a capture forbids its use. */
@@ -175,7 +177,7 @@ CUresult sim_cuStreamGetId(CUstream stream, unsigned long long *id) {
     if (!s)
         return CUDA_ERROR_INVALID_HANDLE;
     *id = s->task + 1; /* no other stream ever has it, whatever its handle */
-    return CUDA_SUCCESS;
+    return sim_capture_wait_for_stream(s);
 }
 
 __attribute__((visibility("default"))) void simcuda_reuse_handles(bool on) {
