@@ -286,10 +286,18 @@ static jit_status lend_host(const jitc_buffer *b, intptr_t token) {
                            b->device->backend->name, (long long) token);
 }
 
+/* Nothing else is pending than what goes to the same consumer once more. */
+static bool comes_again(const jitc_consumer *c, const jitc_buffer *b) {
+    jitc_mutex_lock(&loans.lock);
+    bool same = c->pending && !c->pending->next && c->pending->buffer == b;
+    jitc_mutex_unlock(&loans.lock);
+    return same;
+}
+
 /* Its stream, if it has one, has been seen. */
 static jit_status lend_device(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_consumer *c) {
     TRY(jitc_buffer_lend(b, s));
-    if (c)
+    if (c && !comes_again(c, b))
         settle(b->device->lender, c, token);
     return token ? s->backend->stream_release(s, token) : JIT_OK;
 }
