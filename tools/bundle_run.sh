@@ -208,6 +208,7 @@ bench() { # name option...
 # What is printed of the tests of Python: failures, and the table of costs.
 interop() { # library...
     [ $# != 0 ] || set -- torch cupy jax costs
+    [ ! -d site ] || export PYTHONPATH="$home/site${PYTHONPATH:+:$PYTHONPATH}"
     export JITC_CACHE_DIR="$home/logs/cache/interop" PYTHONPATH="$home/python${PYTHONPATH:+:$PYTHONPATH}"
     rm -rf "$JITC_CACHE_DIR"
     python=${BENCH_PYTHON:-python3}
