@@ -63,15 +63,23 @@ static inline int jit_view_type_text(DLDataType type, char *text, size_t size) {
                  {"f", "_e5m2"},    {"f", "_e5m2fnuz"},
                  {"f", "_e8m0fnu"}, {"f", "_e2m3fn"},
                  {"f", "_e3m2fn"},  {"f", "_e2m1fn"}};
-    char bits[16] = "", lanes[16] = "";
+    char bits[16] = "", lanes[16] = "", whole[64];
+    int length;
     if (type.code != 6 || type.bits != 8) /* "bool" is one byte */
         snprintf(bits, sizeof bits, "%u", (unsigned) type.bits);
     if (type.lanes != 1)
         snprintf(lanes, sizeof lanes, "x%u", (unsigned) type.lanes);
     if (type.code >= sizeof codes / sizeof *codes)
-        return snprintf(text, size, "code%u_%s%s", (unsigned) type.code, bits, lanes);
-    return snprintf(text, size, "%s%s%s%s", codes[type.code].name, bits, codes[type.code].format,
-                    lanes);
+        length = snprintf(whole, sizeof whole, "code%u_%s%s", (unsigned) type.code, bits, lanes);
+    else
+        length = snprintf(whole, sizeof whole, "%s%s%s%s", codes[type.code].name, bits,
+                          codes[type.code].format, lanes);
+    for (size_t k = 0; k < size && length >= 0; ++k) {
+        text[k] = k + 1 < size ? whole[k] : '\0';
+        if (!text[k])
+            break;
+    }
+    return length;
 }
 
 /** Bytes of one element; 0 for types that do not fill whole bytes (f4, f6) or have no bits. */
