@@ -322,6 +322,70 @@ Test(dlpack_life, several_threads_export_and_delete_at_once) {
         jit_unref(v[i]);
 }
 
+/* ---- Arrays that are shared with ourselves ---- */
+
+static jit_var to_and_fro(jit_var v) {
+    tensor t = dlpack_export(v, false, NULL);
+    jit_var w;
+    jit_unref(v);
+    ASSERT_OK(jit_import_dlpack(t.versioned, NULL, &w));
+    return w;
+}
+
+static void *give_up(void *v) {
+    jit_unref(*(jit_var *) v);
+    return NULL;
+}
+
+/* As in a loop of `x = from_dlpack(f(from_dlpack(x)))`, where f works in place. */
+Test(dlpack_life, an_array_that_went_to_and_fro_often_ends_on_a_small_stack) {
+    enum { TIMES = 5000, STACK = 256 << 10 };
+    size_t before = live();
+    jit_var v = dlpack_ramp(SIZE, 3);
+    pthread_attr_t small;
+    pthread_t thread;
+    for (int i = 0; i < TIMES; ++i)
+        v = to_and_fro(v);
+    dlpack_expect(v, SIZE, 3, NULL);
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, STACK);
+    cr_assert_eq(pthread_create(&thread, &small, give_up, &v), 0);
+    pthread_join(thread, NULL);
+    pthread_attr_destroy(&small);
+    cr_assert_eq(live(), before);
+}
+
+typedef struct ending {
+    pthread_barrier_t both;
+    tensor t;
+} ending;
+
+static void *end_tensor(void *context) {
+    ending *m = context;
+    pthread_barrier_wait(&m->both);
+    dlpack_delete(&m->t);
+    return NULL;
+}
+
+/* Memory that was imported ends with its last reference, which may be that of either. */
+Test(dlpack_life, a_tensor_and_the_variable_of_imported_memory_end_at_once) {
+    static uint32_t memory[SIZE];
+    bool map = support_maps_host_memory(); /* no deleter, whose locks would bring order into it */
+    for (int i = 0; i < 200; ++i) {
+        ending m;
+        pthread_t thread;
+        jit_var v =
+            map ? jit_map(B, JIT_u32, memory, SIZE, NULL, NULL) : to_and_fro(dlpack_ramp(SIZE, 0));
+        m.t = dlpack_export(v, false, NULL);
+        cr_assert_eq(pthread_barrier_init(&m.both, NULL, 2), 0);
+        cr_assert_eq(pthread_create(&thread, NULL, end_tensor, &m), 0);
+        pthread_barrier_wait(&m.both);
+        jit_unref(v);
+        pthread_join(thread, NULL);
+        pthread_barrier_destroy(&m.both);
+    }
+}
+
 /* ---- The runtime's end ---- */
 
 static void check_shutdown(bool by_other_thread) {

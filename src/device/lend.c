@@ -180,9 +180,12 @@ bool jitc_lend_recall(const jitc_device *d, bool locked) {
     return some;
 }
 
+/* A release may end a loan that has to be given up as well, and so on. */
 void jitc_lend_collect(const jitc_device *d) {
-    if (jitc_load_relaxed(&d->lender->bytes))
-        drop_all(d->lender, take_pending(d->lender, &d->lender->ordered), false);
+    jitc_lender *l = d->lender;
+    jitc_lent *all;
+    while (jitc_load_relaxed(&l->bytes) && (all = take_pending(l, &l->ordered)) != NULL)
+        drop_all(l, all, false);
 }
 
 /* ---- Consumers ---- */
@@ -359,7 +362,10 @@ jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *
     return status;
 }
 
-static void end_now(jitc_lender *l, jitc_lent *e) {
+/* `ending` has been counted, if the device is there. */
+static void end_one(jitc_lent *e) {
+    jitc_device *d = e->buffer->device; /* stays as it is: `ending` */
+    jitc_lender *l = d ? d->lender : NULL;
     jitc_buffer_unref(e->buffer);
     free(e);
     if (!l)
@@ -368,6 +374,26 @@ static void end_now(jitc_lender *l, jitc_lent *e) {
     if (!--l->ending)
         pthread_cond_broadcast(&loans.ended);
     jitc_mutex_unlock(&loans.lock);
+}
+
+/* What was lent may be memory of somebody who holds a tensor of ours, which is the memory of
+ * somebody ...: arrays that went to and fro a million times. So what ends within a `release` ends
+ * behind it, and not on top of it on the stack. */
+static void end_now(jitc_lent *e) {
+    static _Thread_local bool busy;
+    static _Thread_local jitc_lent *more;
+    if (busy) {
+        e->next = more;
+        more = e;
+        return;
+    }
+    busy = true;
+    while (e) {
+        end_one(e);
+        e = more;
+        more = e ? e->next : NULL;
+    }
+    busy = false;
 }
 
 bool jitc_lent_only(jitc_buffer *b, unsigned others) {
@@ -388,23 +414,24 @@ void jitc_loan_end(jitc_loan *loan) {
     jitc_device *d = e->buffer->device;
     jitc_lender *l = d ? d->lender : NULL; /* its device has ended: it is in no list */
     bool pends = l && e->consumer, waits = pends && e->consumer != &l->ordered;
+    --e->buffer->loans; /* as long as the reference keeps the buffer */
     /* Usually the variable is still there, and nothing ends. */
     bool shared = l && !waits && jitc_refcount_down_if_shared(&e->buffer->refs);
     if (l)
         unlink_locked(l, e);
     if (pends)
         --e->consumer->loans;
-    if (pends && !shared)
+    if (pends && !shared) {
+        ++e->buffer->loans;
         pend_locked(l, e);
-    else
-        --e->buffer->loans;
+    }
     if (l && !pends && !shared)
         ++l->ending; /* the device stays meanwhile */
     jitc_mutex_unlock(&loans.lock);
     if (shared)
         free(e);
     else if (!pends)
-        end_now(l, e);
+        end_now(e);
 }
 
 /* ---- The device ---- */
