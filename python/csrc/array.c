@@ -51,9 +51,14 @@ static void array_end(PyObject *self) {
     PyTypeObject *type = Py_TYPE(self);
     jit_var v = ((bridge_array *) self)->var;
     if (!bridge_ended()) {
-        BRIDGE_WITHOUT_GIL; /* it may be the last one that holds memory of somebody else */
+        /* It may be the last one that holds memory of somebody else, whose deleter may run code of
+         * Python. An exception that is on its way stays. */
+        PyObject *exception, *value, *traceback;
+        PyErr_Fetch(&exception, &value, &traceback);
+        BRIDGE_WITHOUT_GIL;
         jit_unref(v);
         BRIDGE_WITH_GIL;
+        PyErr_Restore(exception, value, traceback);
     }
     PyObject_Free(self);
     Py_DECREF(type);

@@ -135,6 +135,21 @@ class Taken(bridge.Balanced):
             bridge.settled()
             self.assertEqual(len(made.calls), 1)
 
+    def test_the_deleter_does_not_see_an_exception_on_its_way(self):
+        """It runs code of Python, within a call whose arguments are given up as one of them fails."""
+        class Mine(Exception):
+            pass
+
+        def fails():
+            raise Mine("kept")
+
+        for legacy in False, True:
+            made = Made(Memory(), (6,), legacy=legacy)
+            with self.assertRaisesRegex(Mine, "kept"):
+                print(jitc.from_dlpack(made), fails())
+            bridge.settled()
+            self.assertEqual(len(made.calls), 1)
+
     def test_the_deleter_is_called_once_if_it_fails(self):
         for settings in ({"dtype": (5, 64)}, {"device": (4, 0)}, {"lanes": 4}, {"version": (2, 0)},
                          {"shape": (-1,)}, {"dtype": (99, 32)}, {"ndim": -1}, {"ndim": 1000}):
