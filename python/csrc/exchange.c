@@ -54,11 +54,14 @@ static int type_of(DLDataType dtype) {
 static const char *allocate(const DLTensor *prototype, DLManagedTensorVersioned **out,
                             const char **why) {
     static const uint64_t zero;
+    static const int64_t no_extents[1]; /* a shape without dimensions may be NULL */
     jit_export_options o = JIT_EXPORT_OPTIONS;
     bool on_cpu = prototype->device.device_type == kDLCPU;
     bridge_place place = {on_cpu ? JIT_LLVM : JIT_CUDA, on_cpu ? 0 : prototype->device.device_id};
     int type = type_of(prototype->dtype), former;
     int64_t size = 1;
+    if (prototype->ndim > 0 && !prototype->shape)
+        return *why = "the prototype has dimensions, but no shape", "ValueError";
     for (int d = 0; d < prototype->ndim; ++d)
         if (prototype->shape[d] < 0 || __builtin_mul_overflow(size, prototype->shape[d], &size))
             return *why = "the shape of the prototype cannot be", "ValueError";
@@ -74,7 +77,7 @@ static const char *allocate(const DLTensor *prototype, DLManagedTensorVersioned 
     if (status == JIT_OK) {
         jit_var v = jit_literal(place.backend, (jit_dtype) type, &zero, (size_t) size);
         o.ndim = prototype->ndim;
-        o.shape = prototype->shape;
+        o.shape = prototype->shape ? prototype->shape : no_extents;
         status = v ? jit_export_dlpack(v, &o, out) : jit_error_status();
         jit_unref(v);
         bridge_leave(&place, former);

@@ -90,10 +90,12 @@ class Table(bridge.Balanced):
         with self.assertRaises((RuntimeError, ValueError)):
             self.table.stream(CUDA, 99, byref(out))
 
-    def allocate(self, function, shape, dtype=(2, 32, 1), device=None):
+    def allocate(self, function, shape, dtype=(2, 32, 1), device=None, null=False):
         prototype, out, errors = Tensor(), c_void_p(5), []
         prototype.device, prototype.ndim = Device(*(device or self.device)), len(shape)
-        prototype.shape, prototype.dtype = (c_int64 * len(shape))(*shape), Type(*dtype)
+        prototype.dtype = Type(*dtype)
+        if not null:
+            prototype.shape = (c_int64 * len(shape))(*shape)
 
         def failed(context, kind, message):
             errors.append((context, kind.decode(), message.decode()))
@@ -114,6 +116,11 @@ class Table(bridge.Balanced):
                 self.assertEqual(tensor.flags & 1, 0)
                 end(tensor)
 
+    def test_a_shape_without_dimensions_may_be_null(self):
+        tensor = self.allocate(bridge.Allocator(self.table.allocator), (), null=True)
+        self.assertEqual(tensor.dl_tensor.ndim, 0)
+        end(tensor)
+
     def test_new_tensors_in_other_threads(self):
         function, tensors = bridge.Allocator(self.table.allocator), []
         threads = [threading.Thread(target=lambda: tensors.append(self.allocate(function, (5,))))
@@ -130,7 +137,8 @@ class Table(bridge.Balanced):
         function = bridge.Allocator(self.table.allocator)
         for arguments, expected in (({"dtype": (5, 64, 1)}, "BufferError"), ({"dtype": (2, 32, 4)}, "BufferError"),
                                     ({"shape": (-1,)}, "ValueError"), ({"shape": (2 ** 40, 2 ** 40)}, "ValueError"),
-                                    ({"device": (4, 0)}, "BufferError"), ({"device": (2, 99)}, "RuntimeError")):
+                                    ({"device": (4, 0)}, "BufferError"), ({"device": (2, 99)}, "RuntimeError"),
+                                    ({"null": True}, "ValueError")):
             context, kind, message = self.allocate(function, **{"shape": (2,), **arguments})
             self.assertEqual((context, kind), (77, expected))
             self.assertTrue(message)
