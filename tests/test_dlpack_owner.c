@@ -268,6 +268,28 @@ Test(dlpack_owner, the_deleter_may_use_the_library) {
     jit_unref(b.x);
 }
 
+static void clear_error(void *unused) {
+    (void) unused;
+    jit_error_clear();
+}
+
+/* There is no room for the copy when the memory has been taken over already. */
+Test(dlpack_owner, the_deleter_does_not_hide_why_an_import_failed) {
+    for (int i = 0; i < 4; ++i) {
+        producer *p = producer_create(&specs[i]);
+        jit_import_options o = JIT_IMPORT_OPTIONS;
+        jit_var v;
+        o.copy = JIT_COPY_ALWAYS;
+        p->hook = clear_error;
+        ASSERT_OK(jit_set_option("memory_limit", "1"));
+        cr_assert_eq(producer_import(p, &o, &v), JIT_OUT_OF_MEMORY);
+        cr_assert_eq(jit_error_status(), JIT_OUT_OF_MEMORY, "tensor %d: %s", i, jit_error());
+        jit_error_clear();
+        ASSERT_OK(jit_set_option("memory_limit", "0"));
+        producer_destroy(p);
+    }
+}
+
 /* The deleter is called in another thread, behind a kernel. Meanwhile the first one traces and
  * evaluates with the lock that it wants; and what it waits for was queued after the kernel. */
 Test(dlpack_owner, a_deleter_that_waits_for_a_lock_and_for_later_work_keeps_nobody_waiting) {

@@ -359,28 +359,45 @@ static jit_status import_tensor(import *m, const jit_import_options *options, ji
     return m->to == JIT_CUDA ? import_to_cuda(m, s, out) : import_to_cpu(m, s, out);
 }
 
-/* The tensor is ours: if no buffer has taken it, it ends here, and its deleter, which may use the
- * library, does not hide what went wrong. */
+/* The tensor is ours: if no buffer has taken it, it ends here. */
 static jit_status finish(import *m, jit_status status) {
-    jitc_error error = {0};
-    if (!m->release)
-        return status;
-    if (status != JIT_OK)
-        jitc_error_take(&error);
-    m->release(m->managed);
-    return status != JIT_OK ? jitc_error_raise(&error) : JIT_OK;
+    if (m->release)
+        m->release(m->managed);
+    return status;
+}
+
+/* The deleter may use the library, and does not hide what went wrong before. */
+static void keep_error(jitc_error *before) {
+    before->status = JIT_OK;
+    if (jit_error_status() != JIT_OK)
+        jitc_error_take(before);
+}
+
+static void restore_error(const jitc_error *before) {
+    if (before->status == JIT_OK)
+        return;
+    jit_error_clear();
+    jitc_error_raise(before);
 }
 
 static void delete_versioned(void *p) {
     DLManagedTensorVersioned *t = p;
-    if (t->deleter)
-        t->deleter(t);
+    jitc_error before;
+    if (!t->deleter)
+        return;
+    keep_error(&before);
+    t->deleter(t);
+    restore_error(&before);
 }
 
 static void delete_legacy(void *p) {
     DLManagedTensor *t = p;
-    if (t->deleter)
-        t->deleter(t);
+    jitc_error before;
+    if (!t->deleter)
+        return;
+    keep_error(&before);
+    t->deleter(t);
+    restore_error(&before);
 }
 
 static jit_status check_arguments(const char *function, const void *tensor, jit_var *out) {
