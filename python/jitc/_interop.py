@@ -48,8 +48,16 @@ def numpy(a):
     return np.from_dlpack(a)
 
 
+def _numpy_in_place(a):
+    import numpy as np  # type: ignore[import-not-found]
+    try:
+        return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0), copy=False))
+    except BufferError as error:
+        raise ValueError(str(error)) from error
+
+
 def array(a, dtype, copy):
-    result = numpy(a)
+    result = _numpy_in_place(a) if copy is False else numpy(a)
     if dtype is not None and result.dtype != dtype:
         if copy is False:
             raise ValueError(f"{result.dtype} cannot be {dtype} without a copy")

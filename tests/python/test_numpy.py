@@ -100,6 +100,10 @@ class NumPy(bridge.Balanced):
         self.assertNotEqual(address(a.__array__()), address(a.__array__(copy=True)))
         with self.assertRaises(ValueError):
             a.__array__("int64", copy=False)
+        without_memory = jitc.full(3, 2.0)
+        self.assertEqual(np.asarray(without_memory).tolist(), [2, 2, 2])
+        with self.assertRaisesRegex(ValueError, "copy"):
+            without_memory.__array__(copy=False)
         self.assertEqual(np.add(np.asarray(a), 1).tolist(), [[2, 3], [4, 5]])
 
     def test_memory_lives_as_long_as_somebody_has_it(self):
