@@ -28,9 +28,9 @@ extern "C" {
  * goes on, calls of jit_call() included; CUDA says JIT_UNAVAILABLE there. */
 JIT_API jit_status jit_init(unsigned backends);
 /** Undo one jit_init(). The last one waits for all work, then releases everything: handles that are
- * left become invalid. Without a jit_init() before it, it does nothing. Whoever the library calls (a
- * deleter, a `release`, a function of jit_call()) must not call the last one, which would wait for
- * its caller. */
+ * left become invalid. Without a jit_init() before it, it does nothing. Whoever the library calls
+ * (a deleter, a `release`, a function of jit_call()) must not call the last one, which would wait
+ * for its caller. */
 JIT_API void jit_shutdown(void);
 /** Is the backend there? False before jit_init(). */
 JIT_API bool jit_has_backend(jit_backend backend);
