@@ -2,6 +2,7 @@
 #include "support.h"
 #include "cuda/driver.h"
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,11 +67,15 @@ void support_need_host_memory(void) {
 
 /** The library that the backend has opened, or will: the same one, since it goes by its name. */
 static void *driver_library(void) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static void *library;
     const char *path = getenv("JITC_LIBCUDA");
+    pthread_mutex_lock(&lock);
     if (!library && support_backend() == JIT_CUDA)
         library = dlopen(path ? path : "libcuda.so.1", RTLD_NOW);
-    return library;
+    void *found = library;
+    pthread_mutex_unlock(&lock);
+    return found;
 }
 
 void *support_driver(const char *symbol) {
