@@ -29,6 +29,16 @@ jit_status jitc_error_raise(const jitc_error *e) {
     return e->status == JIT_OK ? JIT_OK : jitc_fail(e->status, "%s", e->text);
 }
 
+void jitc_error_forgive(const jitc_error *taken) {
+    jit_error_clear();
+    jitc_error_raise(taken);
+}
+
+void jitc_error_restore(const jitc_error *taken) {
+    if (taken->status != JIT_OK)
+        jitc_error_forgive(taken);
+}
+
 const char *jit_error(void) {
     return thread_error.text;
 }

@@ -18,6 +18,12 @@ typedef struct jitc_error {
 void jitc_error_take(jitc_error *out);
 /** Raise `e` in the calling thread; returns its status. */
 jit_status jitc_error_raise(const jitc_error *e);
+/** What was taken is the thread's first error again, whatever has failed since. If it was none,
+ * what has failed since stays. */
+void jitc_error_restore(const jitc_error *taken);
+/** What was taken is the thread's error again; what has failed since was made up for, and is none.
+ */
+void jitc_error_forgive(const jitc_error *taken);
 
 /** Return from the enclosing function with the status of `expression` unless it is JIT_OK. */
 #define TRY(expression)                                                                            \
