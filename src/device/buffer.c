@@ -20,7 +20,7 @@ jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*r
     b->device = d;
     b->pointer = pointer;
     b->bytes = bytes;
-    b->foreign = b->read_only = true;
+    b->foreign = true;
     b->release = release;
     b->context = context;
     *out = b;

@@ -27,10 +27,9 @@ typedef struct jitc_buffer {
     jitc_refcount refs;
     jitc_device *device;
     void *pointer;
-    size_t bytes;                   /* usable: of the pool's block, or exactly what was mapped */
-    bool foreign;                   /* mapped memory: not padded, given back by `release` */
-    bool read_only;                 /* by us: foreign memory */
-    bool immutable;                 /* by anybody: imported as read-only */
+    size_t bytes;   /* usable: of the pool's block, or exactly what was mapped */
+    bool foreign;   /* mapped memory: not padded, never written by us, given back by `release` */
+    bool immutable; /* written by nobody: imported as read-only */
     void (*release)(void *context); /* foreign: called once, after the last use, under no lock */
     void *context;
     jitc_spin lock; /* guards the uses */

@@ -3,7 +3,7 @@
  *
  * One that holds nothing any more may come to stand for another stream, once its marks are done: so
  * there are not more than hold something at once, and one for each bucket. Everything is guarded by
- * the lock of lend.c, but `marks`, which is set once, and what jitc_consumer_reuse() says. */
+ * the lock of lend.c, but `marks`, which is set once. */
 #ifndef JITC_DEVICE_CONSUMER_H
 #define JITC_DEVICE_CONSUMER_H
 #include "device/buffer.h"

@@ -169,7 +169,7 @@ bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t g
     const jitc_node *n = jitc_node_at(g, source->node);
     const jitc_buffer *b = source->buffer;
     /* The scatter's own reference to the array, the node's and the slot's to the buffer. */
-    return n->op == JITC_OP_data && n->external == 0 && n->internal == 1 && !b->read_only &&
+    return n->op == JITC_OP_data && n->external == 0 && n->internal == 1 && !b->foreign &&
            jitc_load_acquire(&b->refs.count) == 2;
 }
 
