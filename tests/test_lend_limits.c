@@ -115,6 +115,30 @@ static uint64_t calls_of(jit_var v, intptr_t token) {
     return calls;
 }
 
+/* Foreign memory that was lent to the legacy stream waits for nobody, but its end may call the
+ * driver: it is given up where memory is wanted. */
+Test(lend_limits, what_the_thread_did_wrong_before_is_not_forgotten, .timeout = 60) {
+    jit_var mine = lend_make(LENT, 1), v;
+    jitc_buffer *b;
+    jitc_loan loan;
+    static const uint8_t bytes[1 << 20];
+    ASSERT_OK(
+        jitc_buffer_map(lend_device(), lend_buffer(mine)->pointer, LENT_BYTES, NULL, NULL, &b));
+    ASSERT_OK(lend_memory(b, JIT_STREAM_LEGACY, &loan));
+    jitc_buffer_unref(b);
+    jitc_loan_end(&loan);
+    cr_assert_gt(lend_pending(), 0);
+    ASSERT_OK(jit_set_option("memory_lent", "0"));
+    cr_assert_eq(jit_size(0xFFFFFFFF), 0); /* no such variable */
+    cr_assert_eq(jit_error_status(), JIT_INVALID_HANDLE);
+    v = jit_from_host(JIT_CUDA, JIT_u8, bytes, sizeof bytes);
+    cr_assert_neq(v, 0);
+    cr_assert_eq(lend_pending(), 0);
+    cr_assert_eq(jit_error_status(), JIT_INVALID_HANDLE, "%s", jit_error());
+    jit_error_clear();
+    jit_unref(v), jit_unref(mine);
+}
+
 Test(lend_limits, a_loan_takes_few_calls_of_the_driver, .timeout = 60) {
     jit_var v = lend_make(LENT, 1), x = lend_make(LENT, 2);
     CUstream s = foreign_stream(CU_STREAM_NON_BLOCKING);

@@ -73,8 +73,7 @@ jit_status jit_cuda_wait_stream(uintptr_t stream) {
     TRY(make_state(&p));
     jitc_stream *s = p.state->stream;
     jitc_mutex_lock(&s->lock);
-    jitc_consumer_seen(p.state->device, s,
-                       other == STREAM_AMBIGUOUS ? JITC_STREAM_PER_THREAD : other);
+    jitc_consumer_seen(p.state->device, s, other);
     jit_status status = s->backend->stream_acquire(s, other);
     jitc_stream_note_user_wait(s);
     jitc_mutex_unlock(&s->lock);

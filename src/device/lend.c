@@ -137,9 +137,7 @@ static void drop_all(jitc_lender *l, jitc_lent *all, bool locked) {
 
 /* What fails here is tried again, and is no error of the thread. */
 static jit_status forgive(const jitc_error *before, jit_status status) {
-    jitc_error ignored;
-    jitc_error_take(&ignored);
-    jitc_error_raise(before);
+    jitc_error_forgive(before);
     return status;
 }
 
@@ -161,6 +159,13 @@ static jitc_lent *take_all_pending(jitc_lender *l) {
     return all;
 }
 
+/* Their consumers hold nothing any more, and may have come to stand for other streams meanwhile. */
+static void put_back_unknown(jitc_lender *l, jitc_lent *all) {
+    for (jitc_lent *e = all; e; e = e->next)
+        e->consumer = &l->unknown;
+    put_back(l, all);
+}
+
 /* ORDER: what consumers read before the memory is used again, by the wait of the CPU for all that
  * the device does; without it the consumer may see the next owner's data. */
 bool jitc_lend_recall(const jitc_device *d, bool locked) {
@@ -169,15 +174,17 @@ bool jitc_lend_recall(const jitc_device *d, bool locked) {
     if (!jitc_load_relaxed(&l->bytes))
         return false;
     jitc_lent *ordered = take_pending(l, &l->ordered), *others = take_all_pending(l);
-    bool some = ordered || others;
+    bool some = ordered;
     drop_all(l, ordered, locked);
+    if (!others)
+        return some;
     jitc_error_take(&before);
-    if (others && forgive(&before, d->backend->barrier(d->backend, d->id)) != JIT_OK) {
-        put_back(l, others);
-        return ordered != NULL;
+    if (forgive(&before, d->backend->barrier(d->backend, d->id)) != JIT_OK) {
+        put_back_unknown(l, others);
+        return some;
     }
     drop_all(l, others, locked);
-    return some;
+    return true;
 }
 
 /* A release may end a loan that has to be given up as well, and so on. */
@@ -273,6 +280,7 @@ void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token) {
     if (!jitc_load_relaxed(&l->bytes))
         return;
     drop_all(l, take_pending(l, &l->ordered), true);
+    token = token ? token : JITC_STREAM_PER_THREAD; /* the legacy one holds nothing */
     jitc_consumer *c = consumer_of(l, s, token);
     if (!c)
         return;

@@ -36,8 +36,8 @@ void jitc_loan_end(jitc_loan *loan);
 /** Are all references to b those of loans, but for `others`? If not, somebody may be about to use
  * it of whom nothing else tells. */
 bool jitc_lent_only(jitc_buffer *b, unsigned others);
-/** The user has named a stream: it is there, and its work can be waited for. Holder of s->lock,
- * a stream of `d`. Never waits and never fails. */
+/** The user has named a stream (0: either default one): it is there, and its work can be waited
+ * for. Holder of s->lock, a stream of `d`. Never waits and never fails. */
 void jitc_consumer_seen(jitc_device *d, jitc_stream *s, intptr_t token);
 
 typedef struct jitc_lender jitc_lender;

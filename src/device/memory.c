@@ -337,10 +337,7 @@ static jit_status allocate(jitc_memory *m, const jitc_stream *stream, size_t byt
         note_live(m, stream);
     else
         add_live(m, stream, 0 - bytes);
-    if (before.status != JIT_OK) { /* it stays the thread's first */
-        jitc_error_take(&ignored);
-        jitc_error_raise(&before);
-    }
+    jitc_error_restore(&before);
     return status;
 }
 
@@ -391,10 +388,7 @@ static jit_status create_after_recall(jitc_memory *m, unsigned class, jitc_strea
         *out = find(m, class, stream);
         status = *out ? JIT_OK : create(m, stream, bytes, out);
     }
-    if (before.status != JIT_OK) { /* it stays the thread's first */
-        jitc_error_take(&failure);
-        jitc_error_raise(&before);
-    }
+    jitc_error_restore(&before);
     return status;
 }
 
