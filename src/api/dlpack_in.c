@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 /* One tensor on its way. */
-typedef struct import {
+typedef struct import_request {
     const char *function;
     jit_import_options options;
     const DLTensor *tensor;
@@ -28,11 +28,11 @@ typedef struct import {
     jit_backend to;   /* ... and where the variable is to be, ... */
     int device;       /* ... with a device of CUDA, if one of them is */
     bool in_place;
-} import;
+} import_request;
 
 /* ---- what is wanted ---- */
 
-static jit_status read_options(import *m, const jit_import_options *given) {
+static jit_status read_options(import_request *m, const jit_import_options *given) {
     jit_import_options *o = &m->options;
     *o = (jit_import_options) JIT_IMPORT_OPTIONS;
     TRY(jitc_dlpack_options(m->function, given, sizeof *o, o));
@@ -47,7 +47,7 @@ static jit_status read_options(import *m, const jit_import_options *given) {
     return JIT_OK;
 }
 
-static jit_status check_size(const import *m) {
+static jit_status check_size(const import_request *m) {
     uint64_t extent = m->in.bytes / jitc_dtypes[m->in.type].bytes;
     uint64_t n = m->in.size > extent ? m->in.size : extent;
     if (n <= JITC_MAX_SIZE)
@@ -60,18 +60,18 @@ static jit_status check_size(const import *m) {
 
 /* ---- where the memory is ---- */
 
-static bool is_misaligned(const import *m) {
+static bool is_misaligned(const import_request *m) {
     return m->in.size && (uintptr_t) m->in.first % jitc_dtypes[m->in.type].bytes;
 }
 
-static jit_status fail_copy(const import *m, const char *why) {
+static jit_status fail_copy(const import_request *m, const char *why) {
     return jitc_fail(JIT_UNSUPPORTED,
                      "%s: %s, so they have to be copied, and options.copy is "
                      "JIT_COPY_NEVER",
                      m->function, why);
 }
 
-static jit_status find_cuda(const import *m, int device, jitc_started **out) {
+static jit_status find_cuda(const import_request *m, int device, jitc_started **out) {
     TRY(jitc_api_backend(m->function, JIT_CUDA, out));
     if (device >= 0 && device < (*out)->devices)
         return JIT_OK;
@@ -79,7 +79,7 @@ static jit_status find_cuda(const import *m, int device, jitc_started **out) {
                      m->function, device, (*out)->devices);
 }
 
-static jit_status look_up(const import *m, int device, jitc_address *out) {
+static jit_status look_up(const import_request *m, int device, jitc_address *out) {
     jitc_started *s;
     TRY(find_cuda(m, device, &s));
     return s->backend->look_up(s->backend, device, m->in.low, out);
@@ -87,7 +87,7 @@ static jit_status look_up(const import *m, int device, jitc_address *out) {
 
 /* The device of memory of CUDA. Does the driver agree that it is there? Memory of a device may be
  * called managed, and the reverse; which device manages memory is nothing that the tensor says. */
-static jit_status find_device(import *m) {
+static jit_status find_device(import_request *m) {
     static const char *const what[] = {"unknown", "pageable host memory", "pinned host memory",
                                        "memory of another device", "managed memory"};
     jitc_started *s;
@@ -105,7 +105,7 @@ static jit_status find_device(import *m) {
                      m->function, (void *) m->in.low, m->device, what[a.kind]);
 }
 
-static jit_status find_home(import *m) {
+static jit_status find_home(import_request *m) {
     int type = (int) m->tensor->device.device_type;
     m->in_place = true;
     switch (type) {
@@ -127,7 +127,7 @@ static jit_status find_home(import *m) {
 }
 
 /* The CPU's memory for a variable on the thread's current GPU. */
-static jit_status find_way_to_cuda(import *m) {
+static jit_status find_way_to_cuda(import_request *m) {
     jitc_address a = {.kind = JITC_ADDRESS_HOST};
     m->device = m->thread->current[jitc_backend_index(JIT_CUDA)];
     if (m->tensor->device.device_type == kDLCUDAHost && m->in.size)
@@ -140,7 +140,7 @@ static jit_status find_way_to_cuda(import *m) {
     return JIT_OK;
 }
 
-static jit_status find_way(import *m) {
+static jit_status find_way(import_request *m) {
     jitc_started *unused;
     TRY(find_home(m));
     TRY(jitc_api_backend(m->function, m->to, &unused));
@@ -163,16 +163,17 @@ static jit_status find_way(import *m) {
 /* ---- in place ---- */
 
 /* Let the thread's stream wait for the producer's, which, as it is named, is there. */
-static jit_status acquire_locked(const import *m, jitc_thread_state *s) REQUIRES(&s->stream->lock) {
+static jit_status acquire_locked(const import_request *m, jitc_thread_state *s)
+    REQUIRES(&s->stream->lock) {
     intptr_t token = m->options.producer_stream;
-    jitc_consumer_seen(s->device, s->stream, token ? token : JITC_STREAM_PER_THREAD);
+    jitc_consumer_seen(s->device, s->stream, token);
     return s->stream->backend->stream_acquire(s->stream, token);
 }
 
 /* ORDER: the producer's work before ours, in whichever thread, and before that of streams which are
  * let to wait for ours, by a wait of the thread's stream, which the buffer has as its last write;
  * without it a kernel may read what is not written yet. */
-static jit_status order(const import *m, jitc_thread_state *s, jitc_buffer *b) {
+static jit_status order(const import_request *m, jitc_thread_state *s, jitc_buffer *b) {
     if (s->device->backend->host_memory || m->options.producer_stream == JIT_STREAM_NONE ||
         !m->in.size)
         return JIT_OK;
@@ -185,14 +186,15 @@ static jit_status order(const import *m, jitc_thread_state *s, jitc_buffer *b) {
 }
 
 /* Memory of our own for `bytes` bytes of elements. Holder of the stream's lock. */
-static jit_status create_own(const import *m, jitc_thread_state *s, size_t bytes,
+static jit_status create_own(const import_request *m, jitc_thread_state *s, size_t bytes,
                              jitc_buffer **out) {
     size_t padding = JITC_PADDING_LANES * (size_t) jitc_dtypes[m->in.type].bytes;
     return jitc_buffer_create(s->device, s->stream, (bytes + padding - 1) / padding * padding, out);
 }
 
-static jit_status queue_copy_locked(const import *m, jitc_thread_state *s, jitc_buffer *from,
-                                    jitc_buffer **out) REQUIRES(&s->stream->lock) {
+static jit_status queue_copy_locked(const import_request *m, jitc_thread_state *s,
+                                    jitc_buffer *from, jitc_buffer **out)
+    REQUIRES(&s->stream->lock) {
     TRY(create_own(m, s, m->in.bytes, out));
     jit_status status = jitc_launch_copy_locked(s->stream, *out, from, m->in.bytes);
     if (status != JIT_OK)
@@ -201,7 +203,7 @@ static jit_status queue_copy_locked(const import *m, jitc_thread_state *s, jitc_
 }
 
 /* The extent into memory of our own, which *buffer becomes. */
-static jit_status move_extent(import *m, jitc_thread_state *s, jitc_buffer **buffer) {
+static jit_status move_extent(import_request *m, jitc_thread_state *s, jitc_buffer **buffer) {
     jitc_buffer *own, *from = *buffer;
     jitc_mutex_lock(&s->stream->lock);
     jit_status status = queue_copy_locked(m, s, from, &own);
@@ -215,12 +217,12 @@ static jit_status move_extent(import *m, jitc_thread_state *s, jitc_buffer **buf
     return JIT_OK;
 }
 
-static bool has_to_move(const import *m) {
+static bool has_to_move(const import_request *m) {
     return is_misaligned(m) || (m->options.copy == JIT_COPY_ALWAYS && m->in.compact);
 }
 
 /* A variable of a buffer, whose reference is taken. */
-static jit_var make_variable(const import *m, jitc_thread_state *s, bool compact,
+static jit_var make_variable(const import_request *m, jitc_thread_state *s, bool compact,
                              jitc_buffer *buffer) {
     jitc_layout layout = {m->in.ndim, m->in.shape, compact ? NULL : m->in.strides, buffer,
                           m->in.first};
@@ -229,7 +231,7 @@ static jit_var make_variable(const import *m, jitc_thread_state *s, bool compact
 }
 
 /* As a variable of the backend in question, which can use the memory. */
-static jit_status import_in_place(import *m, jitc_thread_state *s, jit_var *out) {
+static jit_status import_in_place(import_request *m, jitc_thread_state *s, jit_var *out) {
     jitc_buffer *buffer;
     TRY(jitc_buffer_map(s->device, m->in.low, m->in.bytes, m->release, m->managed, &buffer));
     m->release = NULL;
@@ -256,8 +258,8 @@ static jit_status import_in_place(import *m, jitc_thread_state *s, jit_var *out)
 
 /* ---- from one backend to the other ---- */
 
-static jit_status upload(const import *m, jitc_thread_state *s, const void *from, size_t bytes,
-                         jitc_buffer **out) {
+static jit_status upload(const import_request *m, jitc_thread_state *s, const void *from,
+                         size_t bytes, jitc_buffer **out) {
     jitc_mutex_lock(&s->stream->lock);
     jit_status status = create_own(m, s, bytes, out);
     if (status == JIT_OK) {
@@ -270,7 +272,7 @@ static jit_status upload(const import *m, jitc_thread_state *s, const void *from
 }
 
 /* Of what has gaps only the elements. */
-static jit_status upload_packed(const import *m, jitc_thread_state *s, size_t bytes,
+static jit_status upload_packed(const import_request *m, jitc_thread_state *s, size_t bytes,
                                 jitc_buffer **out) {
     void *packed = malloc(bytes);
     if (!packed)
@@ -284,7 +286,7 @@ static jit_status upload_packed(const import *m, jitc_thread_state *s, size_t by
 
 /* The extent, with a view of it there, is less than the elements if some are there several times.
  */
-static jit_status import_to_cuda(import *m, jitc_thread_state *s, jit_var *out) {
+static jit_status import_to_cuda(import_request *m, jitc_thread_state *s, jit_var *out) {
     jitc_buffer *buffer;
     size_t bytes = m->in.size * jitc_dtypes[m->in.type].bytes;
     bool gaps = m->in.bytes > bytes;
@@ -295,7 +297,7 @@ static jit_status import_to_cuda(import *m, jitc_thread_state *s, jit_var *out) 
 }
 
 /* Read a variable of CUDA into memory of the CPU. */
-static jit_status download(const import *m, jitc_thread_state *s, jit_var v, jit_var *out) {
+static jit_status download(const import_request *m, jitc_thread_state *s, jit_var v, jit_var *out) {
     jitc_buffer *own;
     jitc_mutex_lock(&s->stream->lock);
     jit_status status = create_own(m, s, m->in.size * jitc_dtypes[m->in.type].bytes, &own);
@@ -313,7 +315,7 @@ static jit_status download(const import *m, jitc_thread_state *s, jit_var v, jit
     return *out ? JIT_OK : jit_error_status();
 }
 
-static jit_status import_to_cpu(import *m, jitc_thread_state *s, jit_var *out) {
+static jit_status import_to_cpu(import_request *m, jitc_thread_state *s, jit_var *out) {
     jitc_thread_state *there;
     jit_var v = 0;
     m->options.copy = JIT_COPY_IF_NEEDED;
@@ -327,7 +329,7 @@ static jit_status import_to_cpu(import *m, jitc_thread_state *s, jit_var *out) {
 /* ---- the whole ---- */
 
 /* Pinned memory that somebody's stream writes is there when the stream has done it. */
-static jit_status wait_for_producer(const import *m) {
+static jit_status wait_for_producer(const import_request *m) {
     jitc_thread_state *s;
     uint64_t number;
     bool pinned = m->tensor->device.device_type == kDLCUDAHost;
@@ -343,7 +345,8 @@ static jit_status wait_for_producer(const import *m) {
     return status == JIT_OK ? s->stream->backend->wait(s->stream, number) : status;
 }
 
-static jit_status import_tensor(import *m, const jit_import_options *options, jit_var *out) {
+static jit_status import_tensor(import_request *m, const jit_import_options *options,
+                                jit_var *out) {
     jitc_thread_state *s;
     if (!jitc_api_graph(m->function))
         return JIT_NOT_INITIALIZED;
@@ -360,44 +363,41 @@ static jit_status import_tensor(import *m, const jit_import_options *options, ji
 }
 
 /* The tensor is ours: if no buffer has taken it, it ends here. */
-static jit_status finish(import *m, jit_status status) {
+static jit_status finish(import_request *m, jit_status status) {
     if (m->release)
         m->release(m->managed);
     return status;
 }
 
 /* The deleter may use the library, and does not hide what went wrong before. */
-static void keep_error(jitc_error *before) {
-    before->status = JIT_OK;
-    if (jit_error_status() != JIT_OK)
-        jitc_error_take(before);
+static void keeping_error(void (*call)(void *), void *tensor) {
+    jitc_error before;
+    bool failed = jit_error_status() != JIT_OK;
+    if (failed)
+        jitc_error_take(&before);
+    call(tensor);
+    if (failed)
+        jitc_error_restore(&before);
 }
 
-static void restore_error(const jitc_error *before) {
-    if (before->status == JIT_OK)
-        return;
-    jit_error_clear();
-    jitc_error_raise(before);
+static void call_versioned(void *p) {
+    DLManagedTensorVersioned *t = p;
+    if (t->deleter)
+        t->deleter(t);
+}
+
+static void call_legacy(void *p) {
+    DLManagedTensor *t = p;
+    if (t->deleter)
+        t->deleter(t);
 }
 
 static void delete_versioned(void *p) {
-    DLManagedTensorVersioned *t = p;
-    jitc_error before;
-    if (!t->deleter)
-        return;
-    keep_error(&before);
-    t->deleter(t);
-    restore_error(&before);
+    keeping_error(call_versioned, p);
 }
 
 static void delete_legacy(void *p) {
-    DLManagedTensor *t = p;
-    jitc_error before;
-    if (!t->deleter)
-        return;
-    keep_error(&before);
-    t->deleter(t);
-    restore_error(&before);
+    keeping_error(call_legacy, p);
 }
 
 static jit_status check_arguments(const char *function, const void *tensor, jit_var *out) {
@@ -410,7 +410,9 @@ static jit_status check_arguments(const char *function, const void *tensor, jit_
 
 jit_status jit_import_dlpack(DLManagedTensorVersioned *tensor, const jit_import_options *options,
                              jit_var *out) {
-import m = {.function = "jit_import_dlpack", .release = tensor ? delete_versioned:NULL, .managed = tensor };
+    import_request m = {.function = "jit_import_dlpack",
+                        .release = tensor ? delete_versioned : NULL,
+                        .managed = tensor};
     jit_status status = check_arguments(m.function, tensor, out);
     if (status == JIT_OK && tensor->version.major != DLPACK_MAJOR_VERSION)
         status = jitc_fail(JIT_UNSUPPORTED,
@@ -427,7 +429,9 @@ import m = {.function = "jit_import_dlpack", .release = tensor ? delete_versione
 
 jit_status jit_import_dlpack_legacy(DLManagedTensor *tensor, const jit_import_options *options,
                                     jit_var *out) {
-import m = {.function = "jit_import_dlpack_legacy", .release = tensor ? delete_legacy:NULL, .managed = tensor };
+    import_request m = {.function = "jit_import_dlpack_legacy",
+                        .release = tensor ? delete_legacy : NULL,
+                        .managed = tensor};
     jit_status status = check_arguments(m.function, tensor, out);
     if (status == JIT_OK) {
         m.tensor = &tensor->dl_tensor;
