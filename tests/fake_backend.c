@@ -58,6 +58,11 @@ static jit_status fake_stream_create(jitc_backend *b, int device, jitc_stream **
 static void fake_stream_destroy(jitc_stream *s) {
     (void) s;
 }
+static size_t fake_scratch(jitc_kernel *k, uint64_t lanes) {
+    (void) k, (void) lanes;
+    return 0;
+}
+
 static jit_status fake_launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args *a,
                               uint64_t *number) {
     (void) s, (void) k, (void) a, (void) number;
@@ -307,6 +312,7 @@ void fake_init(fake *f) {
                           .look_up = fake_look_up,
                           .stream_create = fake_stream_create,
                           .stream_destroy = fake_stream_destroy,
+                          .scratch = fake_scratch,
                           .launch = fake_launch,
                           .copy = fake_copy,
                           .upload = fake_copy,

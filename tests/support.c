@@ -202,12 +202,6 @@ jit_var support_guarded(jit_dtype t, const uint64_t *bits, size_t n, bool at_sta
 
 jit_var support_apply(jitc_op op, const jit_var v[3]) {
     switch (op) {
-#define CALL_LEAF(name)
-#define CALL_CAST(name)
-#define CALL_MASKED(name)
-#define CALL_GATHER(name)
-#define CALL_SCATTER(name)
-#define CALL_PROGRAM(name)
 #define CALL_UNARY(name)                                                                           \
     case JITC_OP_##name: return jit_##name(v[0]);
 #define CALL_BINARY(name)                                                                          \
@@ -215,7 +209,7 @@ jit_var support_apply(jitc_op op, const jit_var v[3]) {
 #define CALL_TERNARY(name)                                                                         \
     case JITC_OP_##name: return jit_##name(v[0], v[1], v[2]);
 #define CALL_SELECT(name)   CALL_TERNARY(name)
-#define OP(name, form, ...) CALL_##form(name)
+#define OP(name, form, ...) JITC_IF_ELEMENTWISE_##form(CALL_##form(name))
 #include "ir/ops.def"
         default: return 0;
     }

@@ -40,18 +40,12 @@ typedef struct operation {
     jit_var (*ternary)(jit_var, jit_var, jit_var);
 } operation;
 
-#define ROW_LEAF(name)
-#define ROW_CAST(name)
-#define ROW_MASKED(name)
-#define ROW_GATHER(name)
-#define ROW_SCATTER(name)
-#define ROW_PROGRAM(name)
 #define ROW_UNARY(name)   {"jit_" #name, JITC_OP_##name, 1, jit_##name, NULL, NULL},
 #define ROW_BINARY(name)  {"jit_" #name, JITC_OP_##name, 2, NULL, jit_##name, NULL},
 #define ROW_TERNARY(name) {"jit_" #name, JITC_OP_##name, 3, NULL, NULL, jit_##name},
 #define ROW_SELECT(name)  ROW_TERNARY(name)
 static const operation operations[] = {
-#define OP(name, form, ...) ROW_##form(name)
+#define OP(name, form, ...) JITC_IF_ELEMENTWISE_##form(ROW_##form(name))
 #include "ir/ops.def"
 };
 enum { OPERATIONS = sizeof operations / sizeof *operations };

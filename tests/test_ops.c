@@ -286,12 +286,6 @@ static void check_op(jitc_op op) {
 }
 
 /* One test for each operation. */
-#define TEST_LEAF(name)
-#define TEST_CAST(name)
-#define TEST_MASKED(name)
-#define TEST_GATHER(name)
-#define TEST_SCATTER(name)
-#define TEST_PROGRAM(name)
 #define TEST_UNARY(name)                                                                           \
     Test(ops, name) {                                                                              \
         check_op(JITC_OP_##name);                                                                  \
@@ -299,7 +293,7 @@ static void check_op(jitc_op op) {
 #define TEST_BINARY(name)   TEST_UNARY(name)
 #define TEST_TERNARY(name)  TEST_UNARY(name)
 #define TEST_SELECT(name)   TEST_UNARY(name)
-#define OP(name, form, ...) TEST_##form(name)
+#define OP(name, form, ...) JITC_IF_ELEMENTWISE_##form(TEST_##form(name))
 #include "ir/ops.def"
 
 /** Arrays without elements, alone and with an operand that stands for all. */

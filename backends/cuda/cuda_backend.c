@@ -93,6 +93,11 @@ static void stream_destroy(jitc_stream *s) {
     jitc_cuda_stream_destroy(jitc_cuda_stream_of(s));
 }
 
+static size_t scratch(jitc_kernel *k, uint64_t lanes) {
+    (void) k, (void) lanes;
+    return 0;
+}
+
 static jit_status launch(jitc_stream *base, jitc_kernel *k, const jitc_launch_args *a,
                          uint64_t *number) {
     jitc_cuda_stream *s = jitc_cuda_stream_of(base);
@@ -352,6 +357,7 @@ static const jitc_backend slots = {
     .look_up = look_up,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
+    .scratch = scratch,
     .launch = launch,
     .copy = copy,
     .upload = upload,

@@ -162,6 +162,11 @@ static void stream_destroy(jitc_stream *s) {
     free(s);
 }
 
+static size_t scratch(jitc_kernel *k, uint64_t lanes) {
+    (void) k, (void) lanes;
+    return 0;
+}
+
 static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args *a,
                          uint64_t *number) {
     llvm_kernel *kernel = kernel_of(k);
@@ -480,6 +485,7 @@ static const jitc_backend slots = {
     .look_up = look_up,
     .stream_create = stream_create,
     .stream_destroy = stream_destroy,
+    .scratch = scratch,
     .launch = launch,
     .copy = copy,
     .upload = upload,

@@ -65,6 +65,17 @@ typedef enum jit_dtype {
     JIT_f64   /**< IEEE binary64. */
 } jit_dtype;
 
+/** How elements are combined by reductions, prefix sums and jit_scatter_reduce(). The identity of
+ * each is what an empty reduction gives. */
+typedef enum jit_reduce_op {
+    JIT_REDUCE_ADD, /**< Sum; identity 0. Integers wrap. Not bool. */
+    JIT_REDUCE_MUL, /**< Product; identity 1. Integers wrap. Not bool. */
+    JIT_REDUCE_MIN, /**< As jit_min(); identity +infinity, or the largest integer. Not bool. */
+    JIT_REDUCE_MAX, /**< As jit_max(); identity -infinity, or the smallest integer. Not bool. */
+    JIT_REDUCE_AND, /**< As jit_and(); identity all ones. Integers and bool. */
+    JIT_REDUCE_OR   /**< As jit_or(); identity 0. Integers and bool. */
+} jit_reduce_op;
+
 /** Text of the calling thread's first error since jit_error_clear(); "" if there was none.
  * Valid until the thread's next jit_error_clear(). */
 JIT_API const char *jit_error(void);

@@ -4,15 +4,6 @@
 #include "trace/graph.h"
 #include <jit/ops.h>
 
-/* Forms that have no function of this shape vanish; those with arguments of their own are in api.c.
- */
-#define DEFINE_LEAF(name)
-#define DEFINE_CAST(name)
-#define DEFINE_MASKED(name)
-#define DEFINE_GATHER(name)
-#define DEFINE_SCATTER(name)
-#define DEFINE_PROGRAM(name)
-
 #define DEFINE_UNARY(name)                                                                         \
     jit_var jit_##name(jit_var a) {                                                                \
         jitc_graph *g = jitc_api_graph("jit_" #name);                                              \
@@ -30,5 +21,5 @@
     }
 #define DEFINE_SELECT(name) DEFINE_TERNARY(name)
 
-#define OP(name, form, ...) DEFINE_##form(name)
+#define OP(name, form, ...) JITC_IF_ELEMENTWISE_##form(DEFINE_##form(name))
 #include "ir/ops.def"

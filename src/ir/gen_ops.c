@@ -104,7 +104,9 @@ static const char *call_text(const jitc_op_info *o) {
         case JITC_FORM_SELECT: return "(mask, a, b)";
         case JITC_FORM_CAST: return "(a, type)";
         case JITC_FORM_GATHER: return "(source, index, mask)";
-        case JITC_FORM_SCATTER: return "(target, value, index, mask)";
+        case JITC_FORM_SCATTER:
+            return o == &jitc_ops[JITC_OP_scatter] ? "(target, value, index, mask)"
+                                                   : "(op, target, value, index, mask)";
         default: return "";
     }
 }

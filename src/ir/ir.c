@@ -21,6 +21,14 @@ enum {
     ARITY_MASKED = 2,
     ARITY_GATHER = 2,
     ARITY_SCATTER = 3,
+    ARITY_REDUCE = 1,
+    ARITY_SORT = 1,
+    ARITY_PART = 1,
+    ARITY_LOOP = 0,
+    ARITY_PHI = 2,
+    ARITY_NEXT = 3,
+    ARITY_END = 3,
+    ARITY_RESULT = 2,
     ARITY_PROGRAM = 0
 };
 

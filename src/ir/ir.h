@@ -32,8 +32,37 @@ typedef enum jitc_form {
     JITC_FORM_MASKED,
     JITC_FORM_GATHER,
     JITC_FORM_SCATTER,
+    JITC_FORM_REDUCE,
+    JITC_FORM_SORT,
+    JITC_FORM_PART,
+    JITC_FORM_LOOP,
+    JITC_FORM_PHI,
+    JITC_FORM_NEXT,
+    JITC_FORM_END,
+    JITC_FORM_RESULT,
     JITC_FORM_PROGRAM
 } jitc_form;
+
+/* JITC_IF_ELEMENTWISE_form(x): x for the forms of operations that are functions of their operands
+ * and of nothing else, such as jit_add(a, b); nothing for the others. */
+#define JITC_IF_ELEMENTWISE_UNARY(x)   x
+#define JITC_IF_ELEMENTWISE_BINARY(x)  x
+#define JITC_IF_ELEMENTWISE_TERNARY(x) x
+#define JITC_IF_ELEMENTWISE_SELECT(x)  x
+#define JITC_IF_ELEMENTWISE_LEAF(x)
+#define JITC_IF_ELEMENTWISE_CAST(x)
+#define JITC_IF_ELEMENTWISE_MASKED(x)
+#define JITC_IF_ELEMENTWISE_GATHER(x)
+#define JITC_IF_ELEMENTWISE_SCATTER(x)
+#define JITC_IF_ELEMENTWISE_REDUCE(x)
+#define JITC_IF_ELEMENTWISE_SORT(x)
+#define JITC_IF_ELEMENTWISE_PART(x)
+#define JITC_IF_ELEMENTWISE_LOOP(x)
+#define JITC_IF_ELEMENTWISE_PHI(x)
+#define JITC_IF_ELEMENTWISE_NEXT(x)
+#define JITC_IF_ELEMENTWISE_END(x)
+#define JITC_IF_ELEMENTWISE_RESULT(x)
+#define JITC_IF_ELEMENTWISE_PROGRAM(x)
 
 typedef enum jitc_result { JITC_RESULT_SAME, JITC_RESULT_BOOL, JITC_RESULT_OTHER } jitc_result;
 
@@ -79,6 +108,23 @@ static inline uint64_t jitc_bits_mask(jit_dtype t) {
  *  target of a cast. False if the operation has no fold; then *out is untouched. Any thread;
  *  independent of the caller's rounding mode and flush-to-zero setting. */
 bool jitc_fold(jitc_op op, jit_dtype t, jit_dtype to, const uint64_t in[3], uint64_t *out);
+
+enum { JITC_REDUCE_COUNT = JIT_REDUCE_OR + 1 };
+static inline bool jitc_reduce_valid(int op) {
+    return (unsigned) op < JITC_REDUCE_COUNT;
+}
+/** The operation on two elements: add, mul, min, max, and, or. */
+jitc_op jitc_reduce_op(jit_reduce_op op);
+/** Its name for messages: "add". */
+const char *jitc_reduce_name(jit_reduce_op op);
+static inline bool jitc_reduce_accepts(jit_reduce_op op, jit_dtype t) {
+    return jitc_op_accepts(jitc_reduce_op(op), t);
+}
+/** The type in which elements of type t are combined: f32 for sums and products of f16 and bf16,
+ * which are rounded once, at the end (prefix_reduce: each result); else t. */
+jit_dtype jitc_reduce_type(jit_reduce_op op, jit_dtype t);
+/** Bits of the element of type t that changes none. */
+uint64_t jitc_reduce_identity(jit_reduce_op op, jit_dtype t);
 
 /** Exact conversions of one element between the 16-bit floats and float, round to nearest even. */
 float jitc_f16_to_f32(uint16_t h);
