@@ -9,6 +9,7 @@ import sys
 import time
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5000
+BLOCKS = 50
 LANES = 1 << 20
 
 
@@ -20,20 +21,23 @@ def found(name):
         return None
 
 
-def microseconds(function):
-    """(median, least) of blocks of calls."""
-    for _ in range(200):
-        function()
-    times = []
+def microseconds(functions):
+    """(median, least) of each: blocks of calls, of all in turn, so that a machine that changes its
+    speed does so for all."""
+    times = [[] for _ in functions]
+    for function in functions:
+        for _ in range(200):
+            function()
     gc.collect()
     gc.disable()
-    for _ in range(10):
-        begin = time.perf_counter()
-        for _ in range(ROUNDS // 10):
-            function()
-        times.append((time.perf_counter() - begin) / (ROUNDS // 10) * 1e6)
+    for _ in range(BLOCKS):
+        for function, list_of in zip(functions, times):
+            begin = time.perf_counter()
+            for _ in range(ROUNDS // BLOCKS):
+                function()
+            list_of.append((time.perf_counter() - begin) / (ROUNDS // BLOCKS) * 1e6)
     gc.enable()
-    return statistics.median(times), min(times)
+    return [(statistics.median(t), min(t)) for t in times]
 
 
 def jitc_rows(torch):
@@ -83,25 +87,26 @@ def main():
     if torch.cuda.is_available():
         torch.zeros(1, device="cuda")
     stream = torch.cuda.Stream() if torch.cuda.is_available() else None
+    rows = [row for library in (jitc_rows, cupy_rows, drjit_rows) for row in rows_of(library, torch)]
+    columns = [microseconds([function for _, function in rows])]
+    if stream:
+        with torch.cuda.stream(stream):
+            columns.append(microseconds([function for _, function in rows]))
+        torch.cuda.synchronize()
     print(f"torch {torch.__version__}, {ROUNDS} rounds; microseconds, median and least\n")
     print(f"{'':28}{'default stream':>20}{'own stream':>20}")
-    for rows in (jitc_rows, cupy_rows, drjit_rows):
-        try:
-            measure(torch, stream, rows)
-        except Exception as error:  # noqa: BLE001
-            print(f"{rows.__name__}: {error!r}")
-            if rows is jitc_rows:
-                sys.exit(1)
+    for (name, _), *cells in zip(rows, *columns):
+        print(f"{name:28}" + "".join(f"{m:12.2f}{least:8.2f}" for m, least in cells), flush=True)
 
 
-def measure(torch, stream, rows):
-    for name, function in rows(torch):
-        columns = [microseconds(function)]
-        if stream:
-            with torch.cuda.stream(stream):
-                columns.append(microseconds(function))
-            torch.cuda.synchronize()
-        print(f"{name:28}" + "".join(f"{m:12.2f}{least:8.2f}" for m, least in columns), flush=True)
+def rows_of(library, torch):
+    try:
+        return list(library(torch))
+    except Exception as error:  # noqa: BLE001
+        print(f"{library.__name__}: {error!r}")
+        if library is jitc_rows:
+            sys.exit(1)
+        return []
 
 
 main()
