@@ -14,9 +14,8 @@
  * With one lane a thread, loads and stores stand among the operations instead. What is scattered
  * waits in arrays until all lanes are computed, so that the loads of gathers overlap. Without a
  * tail to mind, the last vector is read and written whole: our arrays are padded. */
-#include "cuda/text.h"
-#include "cuda/expression.h"
 #include "cuda/prelude.h"
+#include "cuda/text_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,29 +25,19 @@ enum {
     UNROLLED_WORK = 1200  /* at most, of all lanes of a thread: compile time grows with it */
 };
 
-typedef struct kernel {
-    jitc_cuda_writer w;
-    const jitc_program *p;
-    jitc_cuda_layout layout;
-    const char *index; /* type of lane numbers: u32 or u64 */
-    bool tail, wide;
-    bool numbered; /* lanes need their number */
-} kernel;
+typedef jitc_cuda_body kernel;
 
-static jit_dtype type_of(const jitc_inst *i) {
-    return (jit_dtype) i->type;
-}
-static bool is_vector(const jitc_inst *i) {
-    return i->op == JITC_OP_store || (i->op == JITC_OP_data && !(i->flags & JITC_INST_SCALAR));
-}
-/** Computed once, before the lanes? */
-static bool is_early(const jitc_inst *i) {
+bool jitc_cuda_is_early(const jitc_inst *i) {
     switch (i->op) {
         case JITC_OP_literal: return true;
         case JITC_OP_data: return i->flags & JITC_INST_SCALAR;
         case JITC_OP_counter:
         case JITC_OP_store:
-        case JITC_OP_scatter: return false;
+        case JITC_OP_scatter:
+        case JITC_OP_reduce:
+        case JITC_OP_block_reduce:
+        case JITC_OP_prefix_reduce:
+        case JITC_OP_compress: return false;
         default: return i->flags & JITC_INST_UNIFORM;
     }
 }
@@ -58,24 +47,29 @@ static bool is_silent(const jitc_inst *i) {
 
 /* Layout. */
 
-/** Work of one lane, in additions. */
 static uint32_t work_of(const jitc_inst *i) {
-    if (is_early(i) || is_silent(i))
+    if (jitc_cuda_is_early(i) || is_silent(i))
         return 0;
     if (jitc_ops[i->op].props & JITC_INEXACT)
         return 20;
     return i->op == JITC_OP_div || i->op == JITC_OP_mod ? 8 : 1;
 }
 
-jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes) {
+uint64_t jitc_cuda_work_of(const jitc_program *p) {
     uint64_t work = 0;
+    for (uint32_t n = 0; n < p->head.count; ++n)
+        work += work_of(&p->inst[n]);
+    return work;
+}
+
+jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes) {
+    uint64_t work = jitc_cuda_work_of(p);
     uint32_t widest = 0, limit = ACCESS_BYTES;
     for (uint32_t n = 0; n < p->head.count; ++n) {
         const jitc_inst *i = &p->inst[n];
-        work += work_of(i);
-        if (is_vector(i) && jitc_dtypes[i->type].bytes > widest)
+        if (jitc_cuda_is_vector(i) && jitc_dtypes[i->type].bytes > widest)
             widest = jitc_dtypes[i->type].bytes;
-        if (i->op == JITC_OP_gather && !is_early(i) && limit > INDEXED_ELEMENTS)
+        if (i->op == JITC_OP_gather && !jitc_cuda_is_early(i) && limit > INDEXED_ELEMENTS)
             limit = INDEXED_ELEMENTS;
         if (i->op == JITC_OP_scatter) /* neighbouring threads may well write neighbours */
             limit = 1;
@@ -106,19 +100,14 @@ static void put_unions(kernel *k) {
         const jitc_inst *i = &k->p->inst[n];
         jit_dtype t = i->type == JIT_f16 || i->type == JIT_bf16 ? JIT_u16
                       : i->type == JIT_bool                     ? JIT_u8
-                                                                : type_of(i);
-        if (!is_vector(i) || seen[t])
+                                                                : jitc_cuda_type_of(i);
+        if (!jitc_cuda_is_vector(i) || seen[t])
             continue;
         seen[t] = true;
         const char *name = jitc_cuda_memory_type(t);
         jitc_cuda_putf(&k->w, "union %sx%u { %s all; %s e[%u]; };\n", name, k->layout.elements,
                        vector_type(k, t), name, k->layout.elements);
     }
-}
-
-/** The parameter that points to the elements. */
-static uint32_t pointer_of(const jitc_inst *i) {
-    return i->op == JITC_OP_store ? i->b : i->a;
 }
 
 static void put_for_each_lane(kernel *k) {
@@ -129,17 +118,18 @@ static void put_for_each_lane(kernel *k) {
 /** May the vector of i be accessed whole? */
 static void put_if_whole(kernel *k, const jitc_inst *i) {
     uint32_t bytes = k->layout.elements * jitc_dtypes[i->type].bytes;
-    jitc_cuda_putf(&k->w, "if (whole && (W(%u) & %u) == 0) ", pointer_of(i), bytes - 1);
+    jitc_cuda_putf(&k->w, "if (whole && (W(%u) & %u) == 0) ", jitc_cuda_pointer_of(i), bytes - 1);
 }
 
 static void put_vector_load(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
-    const char *name = jitc_cuda_memory_type(type_of(i));
+    const char *name = jitc_cuda_memory_type(jitc_cuda_type_of(i));
     jitc_cuda_putf(&k->w, "    union %sx%u %r;\n    ", name, k->layout.elements, n);
     if (k->tail)
         put_if_whole(k, i);
     jitc_cuda_putf(&k->w, "%r.all = LD_%s((const %s *) W(%u) + t);\n", n,
-                   vector_type(k, type_of(i)), vector_type(k, type_of(i)), i->a);
+                   vector_type(k, jitc_cuda_type_of(i)), vector_type(k, jitc_cuda_type_of(i)),
+                   i->a);
     if (!k->tail)
         return;
     jitc_cuda_put_text(&k->w, "    else {\n");
@@ -154,13 +144,14 @@ static void put_vector_store(kernel *k, uint32_t n) {
     jitc_cuda_put_text(&k->w, "    ");
     if (k->tail)
         put_if_whole(k, i);
-    jitc_cuda_putf(&k->w, "ST((%s *) W(%u) + t, %r.all);\n", vector_type(k, type_of(i)), i->b, n);
+    jitc_cuda_putf(&k->w, "ST((%s *) W(%u) + t, %r.all);\n", vector_type(k, jitc_cuda_type_of(i)),
+                   i->b, n);
     if (!k->tail)
         return;
     jitc_cuda_put_text(&k->w, "    else {\n");
     put_for_each_lane(k);
     jitc_cuda_putf(&k->w, " if (first + j < n) ST((%s *) W(%u) + first + j, %r.e[j]);\n",
-                   jitc_cuda_memory_type(type_of(i)), i->b, n);
+                   jitc_cuda_memory_type(jitc_cuda_type_of(i)), i->b, n);
     jitc_cuda_put_text(&k->w, "    }\n");
 }
 
@@ -169,11 +160,11 @@ static void put_vector_loads(kernel *k) {
         jitc_cuda_putf(&k->w, "    const bool whole = n - first >= %u;\n", k->layout.elements);
     for (uint32_t n = 0; n < k->p->head.count; ++n) {
         const jitc_inst *i = &k->p->inst[n];
-        if (i->op == JITC_OP_data && is_vector(i))
+        if (i->op == JITC_OP_data && jitc_cuda_is_vector(i))
             put_vector_load(k, n);
         else if (i->op == JITC_OP_store)
-            jitc_cuda_putf(&k->w, "    union %sx%u %r;\n", jitc_cuda_memory_type(type_of(i)),
-                           k->layout.elements, n);
+            jitc_cuda_putf(&k->w, "    union %sx%u %r;\n",
+                           jitc_cuda_memory_type(jitc_cuda_type_of(i)), k->layout.elements, n);
     }
 }
 
@@ -193,7 +184,8 @@ typedef struct indexed {
 
 static indexed access_of(const kernel *k, uint32_t inst, uint32_t buffer, uint32_t index) {
     const jitc_inst *all = k->p->inst, *at = &all[index];
-    indexed a = {.inst = inst, .buffer = buffer, .index = index, .early = is_early(&all[inst])};
+    indexed a = {
+        .inst = inst, .buffer = buffer, .index = index, .early = jitc_cuda_is_early(&all[inst])};
     if (at->op == JITC_OP_masked) {
         a.masked = true;
         a.index = at->a;
@@ -230,15 +222,16 @@ static void put_check(kernel *k, const indexed *a) {
 static void put_element(kernel *k, const indexed *a, const char *qualifier) {
     const jitc_inst *buffer = &k->p->inst[a->buffer];
     jitc_cuda_putf(&k->w, "(%s%s *) W(%u) + (%s) %v", qualifier,
-                   jitc_cuda_memory_type(type_of(buffer)), buffer->a, index_type(a), a->index);
+                   jitc_cuda_memory_type(jitc_cuda_type_of(buffer)), buffer->a, index_type(a),
+                   a->index);
 }
 
 static void put_gather(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     indexed a = access_of(k, n, i->a, i->b);
     put_check(k, &a);
-    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD_%s(", jitc_cuda_type(type_of(i)), n, n,
-                   jitc_cuda_memory_type(type_of(i)));
+    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD_%s(", jitc_cuda_type(jitc_cuda_type_of(i)), n,
+                   n, jitc_cuda_memory_type(jitc_cuda_type_of(i)));
     put_element(k, &a, "const ");
     jitc_cuda_put_text(&k->w, i->type == JIT_bool ? ") != 0 : 0;\n" : ") : 0;\n");
 }
@@ -257,13 +250,13 @@ static void put_scatter(kernel *k, uint32_t n) {
 static void put_data(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     const char *as_bool = i->type == JIT_bool ? " != 0" : "";
-    const char *memory = jitc_cuda_memory_type(type_of(i));
-    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(type_of(i)), n);
-    if (is_vector(i) && k->layout.elements > 1)
+    const char *memory = jitc_cuda_memory_type(jitc_cuda_type_of(i));
+    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(jitc_cuda_type_of(i)), n);
+    if (jitc_cuda_is_vector(i) && k->layout.elements > 1)
         jitc_cuda_putf(&k->w, "%r.e[j]%s;\n", n, as_bool);
     else
         jitc_cuda_putf(&k->w, "LD_%s((const %s *) W(%u)%s)%s;\n", memory, memory, i->a,
-                       is_vector(i) ? " + i" : "", as_bool);
+                       jitc_cuda_is_vector(i) ? " + i" : "", as_bool);
 }
 
 static void put_store(kernel *k, uint32_t n) {
@@ -271,13 +264,13 @@ static void put_store(kernel *k, uint32_t n) {
     if (k->layout.elements > 1)
         jitc_cuda_putf(&k->w, "    %r.e[j] = %v;\n", n, i->a);
     else
-        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + i, %v);\n", jitc_cuda_memory_type(type_of(i)),
-                       i->b, i->a);
+        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + i, %v);\n",
+                       jitc_cuda_memory_type(jitc_cuda_type_of(i)), i->b, i->a);
 }
 
 static void put_value(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
-    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(type_of(i)), n);
+    jitc_cuda_putf(&k->w, "    const %s %v = ", jitc_cuda_type(jitc_cuda_type_of(i)), n);
     if (i->op == JITC_OP_literal)
         jitc_cuda_put_literal(&k->w, i);
     else if (i->op == JITC_OP_counter)
@@ -295,13 +288,17 @@ static void put_instruction(kernel *k, uint32_t n) {
         case JITC_OP_store: put_store(k, n); break;
         case JITC_OP_gather: put_gather(k, n); break;
         case JITC_OP_scatter: put_scatter(k, n); break;
+        case JITC_OP_reduce:
+        case JITC_OP_block_reduce:
+        case JITC_OP_prefix_reduce:
+        case JITC_OP_compress: k->combine(k, n); break;
         default: put_value(k, n); break;
     }
 }
 
-static void put_instructions(kernel *k, bool early) {
+void jitc_cuda_put_instructions(kernel *k, bool early) {
     for (uint32_t n = 0; n < k->p->head.count; ++n)
-        if (is_early(&k->p->inst[n]) == early)
+        if (jitc_cuda_is_early(&k->p->inst[n]) == early)
             put_instruction(k, n);
 }
 
@@ -314,22 +311,20 @@ static void put_all_instructions(kernel *k) {
 
 /* The whole. */
 
-static void put_head(kernel *k) {
+void jitc_cuda_put_head(kernel *k, const char *bounds) {
     char name[32];
     snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) jitc_cuda_name_of(k->p));
-    if (k->layout.elements > 1)
-        put_unions(k);
     if (k->layout.in_memory)
         jitc_cuda_putf(&k->w,
                        "#define W(number) LD_u64(word + (number))\n"
-                       "KERNEL void %s(u64 lanes, const u64 *word) {\n",
-                       name);
+                       "KERNEL void %s%s(u64 lanes, const u64 *word) {\n",
+                       bounds, name);
     else
         jitc_cuda_putf(&k->w,
                        "struct parameters { u64 n; u64 word[%u]; };\n"
                        "#define W(number) P.word[number]\n"
-                       "KERNEL void %s(const struct parameters P) {\n",
-                       k->p->head.params ? k->p->head.params : 1, name);
+                       "KERNEL void %s%s(const struct parameters P) {\n",
+                       k->p->head.params ? k->p->head.params : 1, bounds, name);
     jitc_cuda_putf(&k->w, "    const %s n = (%s) %s;\n", k->index, k->index,
                    k->layout.in_memory ? "lanes" : "P.n");
 }
@@ -345,16 +340,18 @@ static void put_lanes(kernel *k) {
 }
 
 static void put_body(kernel *k) {
-    put_head(k);
+    if (k->layout.elements > 1)
+        put_unions(k);
+    jitc_cuda_put_head(k, "");
     put_lanes(k);
     if (k->layout.elements > 1) {
-        put_instructions(k, true);
+        jitc_cuda_put_instructions(k, true);
         put_vector_loads(k);
         put_for_each_lane(k);
         jitc_cuda_put_text(&k->w, " {\n");
         if (k->numbered)
             jitc_cuda_putf(&k->w, "    const %s i = first + j;\n", k->index);
-        put_instructions(k, false);
+        jitc_cuda_put_instructions(k, false);
         jitc_cuda_put_text(&k->w, "    }\n");
         put_vector_stores(k);
     } else {
