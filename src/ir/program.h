@@ -20,7 +20,8 @@
  *   MAP           nothing       stores, and
  *     scatter         a = buffer, b = value, c = index (or `masked`)
  *     scatter_reduce  the same, combined with what is there; with PART it is also a value: what was
- *                     there before this lane (integers, JIT_REDUCE_ADD)
+ *                     there before this lane, 0 in lanes that change nothing (integers,
+ *                     JIT_REDUCE_ADD)
  *   REDUCE        all lanes to one: one or more `reduce`, and stores
  *     reduce          a = value, b = parameter: where the one element goes
  *   BLOCK_REDUCE  each block of lanes to one, the last one maybe short: one or more `block_reduce`
@@ -34,7 +35,8 @@
  *   SORT          one `sort` and its `buffer`
  *     sort            a = buffer, b = parameter: where n elements go; DESCENDING; PART: c =
  *                     parameter: where the numbers (u32, from 2^32 + 1 lanes on u64) of the
- *                     elements go, stable. Floats by IEEE 754's totalOrder
+ *                     elements go; equal ones keep their order, also DESCENDING. Floats by IEEE
+ *                     754's totalOrder
  *
  * Loops. Lanes leave a loop one by one; inside, an instruction is run for those that are still in.
  *

@@ -6,7 +6,8 @@
  *         kind                type | backend << 4 | size >> 40 << 6
  *         users, next         nodes whose home operand this is, and the next in such a list
  *         external, internal  reference counts: of handles, of nodes
- *   cold: value               literal: its bits; data: jitc_buffer *
+ *   cold: value               literal: its bits; data: jitc_buffer *; what combines lanes:
+ *                             JITC_AUX_* and, above them, the lanes of a block; part: its number
  *         c                   third operand
  *         stamp               of the last traversal, or the list of dead nodes
  *
@@ -81,6 +82,13 @@ static inline uint32_t *jitc_node_stamp(const jitc_graph *g, uint32_t i) {
 static inline jitc_buffer *jitc_node_buffer(const jitc_graph *g, uint32_t i) {
     return (jitc_buffer *) (uintptr_t) *jitc_node_value(g, i);
 }
+static inline uint8_t jitc_node_aux(const jitc_graph *g, uint32_t i) {
+    return (uint8_t) *jitc_node_value(g, i);
+}
+/** Lanes of a block of a block_reduce. */
+static inline uint64_t jitc_node_block(const jitc_graph *g, uint32_t i) {
+    return *jitc_node_value(g, i) >> 8;
+}
 static inline uint64_t jitc_node_size(const jitc_node *n) {
     return n->size_low | (uint64_t) n->size_high << 32 | (uint64_t) (n->kind & 64) << 34;
 }
@@ -134,6 +142,23 @@ jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var 
 /** The updated array, of the target's size: a pure function of its operands. */
 jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
                            jit_var mask);
+/* Operations that combine lanes (combine.c). */
+/** One element; of no elements the identity. */
+jit_var jitc_trace_reduce(jitc_graph *g, jit_reduce_op op, jit_var a);
+/** Of blocks of `block` elements, the last one maybe short. */
+jit_var jitc_trace_block_reduce(jitc_graph *g, jit_reduce_op op, jit_var a, uint64_t block);
+jit_var jitc_trace_prefix_reduce(jitc_graph *g, jit_reduce_op op, jit_var a, bool exclusive,
+                                 bool reverse);
+/** *indices: room for the numbers of all elements, of which *count, one element, are there. */
+jit_status jitc_trace_compress(jitc_graph *g, jit_var mask, jit_var *indices, jit_var *count);
+/** *index: where each element came from; NULL: not wanted. */
+jit_var jitc_trace_sort(jitc_graph *g, jit_var a, bool descending, jit_var *index);
+/** As jitc_trace_scatter(). */
+jit_var jitc_trace_scatter_reduce(jitc_graph *g, jit_reduce_op op, jit_var target, jit_var value,
+                                  jit_var index, jit_var mask);
+/** Adds 1; *old: what was there before each lane, 0 where it adds nothing. */
+jit_status jitc_trace_scatter_inc(jitc_graph *g, jit_var target, jit_var index, jit_var mask,
+                                  jit_var *updated, jit_var *old);
 
 jit_var jitc_trace_ref(jitc_graph *g, jit_var v);
 /** A variable like v that nobody finds by its value, and that has no shape: it can be evaluated,
@@ -190,6 +215,12 @@ bool jitc_graph_layout_locked(const jitc_graph *g, uint32_t i, jitc_layout *out)
 uint32_t jitc_graph_find_locked(jitc_graph *g, const char *function, jit_var v);
 /** Node i becomes an evaluated leaf; takes the reference to `buffer`. Its operands are released. */
 void jitc_graph_set_data_locked(jitc_graph *g, uint32_t i, jitc_buffer *buffer);
+/** Lanes over which node i is computed: its size; what combines lanes, or a scatter: that of its
+ * operands. */
+uint64_t jitc_graph_lanes_locked(const jitc_graph *g, uint32_t i);
+/** The `part` of operation i that somebody holds or needs; 0: none. Whoever makes it finds
+ * operation i not claimed: the plan that writes the one writes the other. */
+uint32_t jitc_graph_part_locked(jitc_graph *g, uint32_t i);
 /** Internal reference: keeps a node alive while it is evaluated, or in a list of scheduled nodes.
  */
 void jitc_graph_hold_locked(jitc_graph *g, uint32_t i);

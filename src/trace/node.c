@@ -25,11 +25,21 @@ jit_var jitc_trace_ref(jitc_graph *g, jit_var v) {
     return jitc_record_finish(g, v & JITC_INDEX_MASK);
 }
 
+/* A part is written with the operation of which it is one, so that has to be another one too. */
+static uint32_t part_twin(jitc_graph *g, uint32_t i) {
+    uint32_t whole = jitc_node_twin(g, jitc_node_at(g, i)->a);
+    uint32_t twin = whole ? jitc_record_part(g, whole) : 0;
+    jitc_node_settle(g, whole);
+    return twin;
+}
+
 /* In the table nobody will find it: who removes from there what is not there is not surprised. */
-static uint32_t make_twin(jitc_graph *g, uint32_t i) {
+uint32_t jitc_node_twin(jitc_graph *g, uint32_t i) {
     const jitc_node *n = jitc_node_at(g, i);
     if (n->op == JITC_OP_data)
         return i;
+    if (n->op == JITC_OP_part)
+        return part_twin(g, i);
     jitc_key k = {.head = jitc_node_head(n),
                   .a = n->a,
                   .b = n->b,
@@ -43,7 +53,7 @@ static uint32_t make_twin(jitc_graph *g, uint32_t i) {
 jit_var jitc_trace_twin(jitc_graph *g, const char *function, jit_var v) {
     jitc_lock_graph(g);
     uint32_t i = jitc_graph_find_locked(g, function, v);
-    return jitc_record_finish(g, i ? make_twin(g, i) : 0);
+    return jitc_record_finish(g, i ? jitc_node_twin(g, i) : 0);
 }
 
 void jitc_trace_unref(jitc_graph *g, jit_var v) {

@@ -1,5 +1,6 @@
 /* print.c: what was traced, as text for people.  Layer: trace. */
 #include "ir/bits.h"
+#include "ir/program.h"
 #include "trace/private.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +24,32 @@ static void print_literal(FILE *out, jit_dtype t, uint64_t bits) {
         fprintf(out, " %lld", (long long) value);
 }
 
+/* What the operation is told besides its operands. */
+static void print_aux(const printer *p, const jitc_node *n, uint32_t i) {
+    uint8_t aux = jitc_node_aux(p->graph, i);
+    switch (n->op) {
+        case JITC_OP_prefix_reduce:
+            fprintf(p->out, "%s%s", aux & JITC_AUX_EXCLUSIVE ? " exclusive" : "",
+                    aux & JITC_AUX_REVERSE ? " reverse" : "");
+            break;
+        case JITC_OP_reduce:
+        case JITC_OP_block_reduce:
+        case JITC_OP_scatter_reduce: break;
+        case JITC_OP_sort: fputs(aux & JITC_AUX_DESCENDING ? " descending" : "", p->out); return;
+        default: return;
+    }
+    fprintf(p->out, " %s", jitc_reduce_name((jit_reduce_op) (aux & JITC_AUX_REDUCE)));
+    if (n->op == JITC_OP_block_reduce)
+        fprintf(p->out, " %llu", (unsigned long long) jitc_node_block(p->graph, i));
+}
+
 static void print_node(const printer *p, uint32_t i) {
     const jitc_node *n = jitc_node_at(p->graph, i);
     unsigned arity = jitc_ops[n->op].arity;
     fprintf(p->out, "  v%u = %s", i, jitc_ops[n->op].name);
     if (n->op == JITC_OP_literal)
         print_literal(p->out, jitc_node_type(n), *jitc_node_value(p->graph, i));
+    print_aux(p, n, i);
     if (arity > 0)
         fprintf(p->out, " v%u", n->a);
     if (arity > 1)

@@ -95,7 +95,7 @@ typedef struct jitc_key {
     bool commutes;
     bool cold;      /* compare c, bits and device too */
     uint8_t device; /* a function of the operands, but for leaves */
-    uint64_t bits;  /* of a literal */
+    uint64_t bits;  /* value of the node */
 } jitc_key;
 
 uint32_t jitc_number_find(jitc_graph *g, const jitc_key *k, uint32_t *home);
@@ -110,6 +110,7 @@ enum { JITC_MAX_OPERANDS = 4 };
 /** One operation that is being recorded. */
 typedef struct jitc_call {
     jitc_op op;
+    const char *name;                  /* of the public function without jit_; NULL: the op's */
     uint32_t count;                    /* operands */
     uint32_t index[JITC_MAX_OPERANDS]; /* of their nodes */
     jitc_node *node[JITC_MAX_OPERANDS];
@@ -117,10 +118,39 @@ typedef struct jitc_call {
     jit_backend backend;
     int device;
     uint64_t size; /* of the result */
+    uint64_t bits; /* what the operation is told besides: the node's value */
 } jitc_call;
 /** The node of an operation that was checked, without simplification. */
 uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call);
 uint32_t jitc_record_literal(jitc_graph *g, const jitc_call *place, jit_dtype t, uint64_t bits);
+/** The node of a gather or scatter whose last operands are index and, with `masked`, mask. */
+uint32_t jitc_record_indexed(jitc_graph *g, jitc_call *call, bool masked);
+
+/* check.c; all say in jit_error() what is wrong. */
+/** Node and index of each operand: v[0 ... count-1] are alive. */
+jit_status jitc_check_operands(const jitc_graph *g, jitc_call *call, const jit_var *v);
+/** One backend, and one device but for literals, which go anywhere: both of the result. */
+jit_status jitc_check_place(jitc_call *call);
+/** The operation takes operands of call->type. */
+jit_status jitc_check_domain(const jitc_call *call);
+jit_status jitc_check_same_type(const jitc_call *call, const jitc_node *a, const jitc_node *b);
+/** The operand is a bool, an integer. */
+jit_status jitc_check_mask(const jitc_call *call, uint32_t operand);
+jit_status jitc_check_index(const jitc_call *call, uint32_t operand);
+/** *out: size of the operands from `first` on together: equal ones, or 1, which broadcasts. */
+jit_status jitc_check_sizes(const jitc_call *call, uint32_t first, uint64_t *out);
+/** Target, value, index and, if there are four operands, mask. *out: how many elements are stored,
+ * masked ones counted. */
+jit_status jitc_check_scatter(const jitc_graph *g, jitc_call *call, const jit_var *v,
+                              uint64_t *out);
+
+/* node.c */
+/** A node like node i that nobody finds by its value; i itself if that is in memory. 0 after
+ * jitc_fail(). */
+uint32_t jitc_node_twin(jitc_graph *g, uint32_t i);
+/* combine.c */
+/** The `part` of operation i, which is found or made; 0 after jitc_fail(). */
+uint32_t jitc_record_part(jitc_graph *g, uint32_t i);
 
 /* simplify.c */
 /** Does the value of a literal matter to jitc_simplify()? Any thread. */
@@ -182,6 +212,16 @@ INLINE bool jitc_node_dead(const jitc_node *n) {
 }
 INLINE bool jitc_op_has_c(jitc_op op) {
     return jitc_ops[op].arity > 2;
+}
+/* Has a node of this kind anything to compare in its cold half? */
+INLINE bool jitc_op_is_cold(jitc_op op) {
+    switch (jitc_ops[op].form) {
+        case JITC_FORM_LEAF:
+        case JITC_FORM_REDUCE:
+        case JITC_FORM_SORT:
+        case JITC_FORM_PART: return true;
+        default: return jitc_op_has_c(op);
+    }
 }
 
 /* Size, operation and kind as one word, the flags as zero: compilers make it one load. */

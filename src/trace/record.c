@@ -4,110 +4,6 @@
  * is recognised by a few comparisons in jitc_trace_binary(). All others take the long way through a
  * jitc_call, which also words the errors. */
 #include "trace/private.h"
-#include <inttypes.h>
-
-/* ---- checks ---- */
-
-static const char *type_name(const jitc_node *n) {
-    return jitc_dtypes[jitc_node_type(n)].name;
-}
-
-static const char *backend_name(jit_backend b) {
-    return b == JIT_CUDA ? "CUDA" : "LLVM";
-}
-
-static jit_status find_operands(const jitc_graph *g, jitc_call *call, const jit_var *v) {
-    for (uint32_t i = 0; i < call->count; ++i) {
-        call->index[i] = v[i] & JITC_INDEX_MASK;
-        call->node[i] = jitc_node_at(g, call->index[i]);
-        if (likely(jitc_node_alive(call->node[i], v[i])))
-            continue;
-        const char *name = jitc_ops[call->op].name;
-        if (!v[i])
-            return jitc_fail(JIT_INVALID_HANDLE, "operand %u of jit_%s is 0 (no variable)", i + 1,
-                             name);
-        return jitc_fail(JIT_INVALID_HANDLE,
-                         "operand %u of jit_%s is no live variable (handle 0x%08" PRIx32 ")", i + 1,
-                         name, v[i]);
-    }
-    return JIT_OK;
-}
-
-/* One backend, and one device but for literals, which go anywhere. */
-static jit_status check_place(jitc_call *call) {
-    const char *name = jitc_ops[call->op].name;
-    const jitc_node *first = NULL;
-    for (uint32_t i = 0; i < call->count; ++i) {
-        const jitc_node *n = call->node[i];
-        if (jitc_node_backend(n) != jitc_node_backend(call->node[0]))
-            return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: operands belong to the backends %s and %s",
-                             name, backend_name(jitc_node_backend(call->node[0])),
-                             backend_name(jitc_node_backend(n)));
-        if (n->op == JITC_OP_literal)
-            continue;
-        if (first && jitc_node_device(first) != jitc_node_device(n))
-            return jitc_fail(JIT_INVALID_ARGUMENT,
-                             "jit_%s: operands are on the devices %d and %d; copy one of them",
-                             name, jitc_node_device(first), jitc_node_device(n));
-        first = n;
-    }
-    call->backend = jitc_node_backend(call->node[0]);
-    call->device = jitc_node_device(first ? first : call->node[0]);
-    return JIT_OK;
-}
-
-static jit_status check_domain(const jitc_call *call) {
-    static const char *const takes[] = {[JITC_DOMAIN_NONE] = "no operands",
-                                        [JITC_DOMAIN_REAL] = "floating-point types",
-                                        [JITC_DOMAIN_INTEGER] = "integer types",
-                                        [JITC_DOMAIN_BITS] = "integer types and bool",
-                                        [JITC_DOMAIN_ARITH] = "integer and floating-point types",
-                                        [JITC_DOMAIN_ALL] = "all types"};
-    if (likely(jitc_op_accepts(call->op, call->type)))
-        return JIT_OK;
-    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: not defined for %s; it takes %s",
-                     jitc_ops[call->op].name, jitc_dtypes[call->type].name,
-                     takes[jitc_ops[call->op].domain]);
-}
-
-static jit_status check_same_type(const jitc_call *call, const jitc_node *a, const jitc_node *b) {
-    if (likely(jitc_node_type(a) == jitc_node_type(b)))
-        return JIT_OK;
-    return jitc_fail(JIT_TYPE_MISMATCH,
-                     "jit_%s: operands have types %s and %s; convert one with jit_cast()",
-                     jitc_ops[call->op].name, type_name(a), type_name(b));
-}
-
-static jit_status check_mask(const jitc_call *call, uint32_t operand) {
-    if (likely(jitc_node_type(call->node[operand]) == JIT_bool))
-        return JIT_OK;
-    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: the mask has type %s; it must be bool",
-                     jitc_ops[call->op].name, type_name(call->node[operand]));
-}
-
-static jit_status check_index(const jitc_call *call, uint32_t operand) {
-    if (jitc_dtypes[jitc_node_type(call->node[operand])].cls & JITC_DOMAIN_INTEGER)
-        return JIT_OK;
-    return jitc_fail(JIT_TYPE_MISMATCH, "jit_%s: the index has type %s; it must be an integer",
-                     jitc_ops[call->op].name, type_name(call->node[operand]));
-}
-
-/* Size of the operands from `first` on together: equal ones, or 1, which broadcasts. */
-static jit_status broadcast(const jitc_call *call, uint32_t first, uint64_t *out) {
-    uint64_t size = 1;
-    for (uint32_t i = first; i < call->count; ++i) {
-        uint64_t s = jitc_node_size(call->node[i]);
-        if (size != 1 && s != 1 && s != size)
-            return jitc_fail(JIT_SIZE_MISMATCH,
-                             "jit_%s: operands have %" PRIu64 " and %" PRIu64
-                             " elements; sizes must be equal, or 1",
-                             jitc_ops[call->op].name, size, s);
-        if (s != 1)
-            size = s;
-    }
-    *out = size;
-    return JIT_OK;
-}
 
 /* ---- from a checked call to a node ---- */
 
@@ -123,8 +19,9 @@ NOINLINE uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call) {
                   .b = call->count > 1 ? call->index[1] : 0,
                   .c = call->count > 2 ? call->index[2] : 0,
                   .commutes = jitc_ops[call->op].props & JITC_COMMUTES,
-                  .cold = call->count > 2,
-                  .device = (uint8_t) call->device};
+                  .cold = jitc_op_is_cold(call->op),
+                  .device = (uint8_t) call->device,
+                  .bits = call->bits};
     return find_or_insert(g, &k);
 }
 
@@ -134,23 +31,25 @@ static uint32_t simplify_or_node(jitc_graph *g, const jitc_call *call) {
 }
 
 static jit_status check_elementwise(const jitc_graph *g, jitc_call *call, const jit_var *v) {
-    TRY(find_operands(g, call, v));
-    TRY(check_place(call));
+    TRY(jitc_check_operands(g, call, v));
+    TRY(jitc_check_place(call));
     bool select = jitc_ops[call->op].form == JITC_FORM_SELECT;
     if (select)
-        TRY(check_mask(call, 0));
+        TRY(jitc_check_mask(call, 0));
     for (uint32_t i = select ? 2 : 1; i < call->count; ++i)
-        TRY(check_same_type(call, call->node[i - 1], call->node[i]));
+        TRY(jitc_check_same_type(call, call->node[i - 1], call->node[i]));
     call->type = jitc_node_type(call->node[select ? 1 : 0]);
     call->result = jitc_op_type(call->op, call->type);
-    TRY(check_domain(call));
-    return broadcast(call, 0, &call->size);
+    TRY(jitc_check_domain(call));
+    return jitc_check_sizes(call, 0, &call->size);
 }
 
 static NOINLINE uint32_t record(jitc_graph *g, jitc_op op, uint32_t count, const jit_var *v) {
     jitc_call call;
     call.op = op;
+    call.name = NULL;
     call.count = count;
+    call.bits = 0;
     return check_elementwise(g, &call, v) == JIT_OK ? simplify_or_node(g, &call) : 0;
 }
 
@@ -245,8 +144,8 @@ jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_
 /* ---- casts ---- */
 
 static jit_status check_cast(const jitc_graph *g, jitc_call *call, const jit_var *v, jit_dtype t) {
-    TRY(find_operands(g, call, v));
-    TRY(check_place(call));
+    TRY(jitc_check_operands(g, call, v));
+    TRY(jitc_check_place(call));
     call->type = jitc_node_type(call->node[0]);
     call->result = t;
     call->size = jitc_node_size(call->node[0]);
@@ -293,7 +192,7 @@ static jit_status join_mask(jitc_graph *g, jitc_call *call) {
         join.node[i] = call->node[index + i];
     }
     join.type = join.result = jitc_node_type(join.node[0]);
-    TRY(broadcast(&join, 0, &join.size));
+    TRY(jitc_check_sizes(&join, 0, &join.size));
     uint32_t i = jitc_record_node(g, &join);
     if (!i)
         return JIT_OUT_OF_MEMORY;
@@ -302,8 +201,7 @@ static jit_status join_mask(jitc_graph *g, jitc_call *call) {
     return JIT_OK;
 }
 
-/* The node of a gather or scatter whose last operands are index and, with `masked`, mask. */
-static uint32_t record_indexed(jitc_graph *g, jitc_call *call, bool masked) {
+uint32_t jitc_record_indexed(jitc_graph *g, jitc_call *call, bool masked) {
     if (!masked)
         return simplify_or_node(g, call);
     if (join_mask(g, call) != JIT_OK)
@@ -314,13 +212,13 @@ static uint32_t record_indexed(jitc_graph *g, jitc_call *call, bool masked) {
 }
 
 static jit_status check_gather(const jitc_graph *g, jitc_call *call, const jit_var *v) {
-    TRY(find_operands(g, call, v));
-    TRY(check_place(call));
-    TRY(check_index(call, 1));
+    TRY(jitc_check_operands(g, call, v));
+    TRY(jitc_check_place(call));
+    TRY(jitc_check_index(call, 1));
     if (call->count > 2)
-        TRY(check_mask(call, 2));
+        TRY(jitc_check_mask(call, 2));
     call->type = call->result = jitc_node_type(call->node[0]);
-    return broadcast(call, 1, &call->size);
+    return jitc_check_sizes(call, 1, &call->size);
 }
 
 jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var mask) {
@@ -331,23 +229,9 @@ jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var 
         if (mask && jitc_literal_is(g, &call, 2, 0))
             i = jitc_record_literal(g, &call, call.result, 0);
         else
-            i = record_indexed(g, &call, mask != 0);
+            i = jitc_record_indexed(g, &call, mask != 0);
     }
     return jitc_record_finish(g, i);
-}
-
-/* `lanes`: how many elements are stored, masked ones counted. */
-static jit_status check_scatter(const jitc_graph *g, jitc_call *call, const jit_var *v,
-                                uint64_t *lanes) {
-    TRY(find_operands(g, call, v));
-    TRY(check_place(call));
-    TRY(check_same_type(call, call->node[0], call->node[1]));
-    TRY(check_index(call, 2));
-    if (call->count > 3)
-        TRY(check_mask(call, 3));
-    call->type = call->result = jitc_node_type(call->node[0]);
-    call->size = jitc_node_size(call->node[0]);
-    return broadcast(call, 1, lanes);
 }
 
 jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
@@ -356,11 +240,11 @@ jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var
     uint64_t lanes = 0;
     uint32_t i = 0;
     jitc_lock_graph(g);
-    if (check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {
+    if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {
         if (!lanes || (mask && jitc_literal_is(g, &call, 3, 0)))
             i = call.index[0]; /* stores nothing */
         else
-            i = record_indexed(g, &call, mask != 0);
+            i = jitc_record_indexed(g, &call, mask != 0);
     }
     return jitc_record_finish(g, i);
 }
