@@ -11,92 +11,59 @@
  * latencies also at level 0, where instructions stay in the order in which they were emitted.
  * Literals are loaded where they are used: loaded earlier, they would take registers, and at level
  * 0 stack slots. */
-#include "llvm/kernel.h"
-#include "llvm/literals.h"
-#include "llvm/memory.h"
+#include "llvm/loop.h"
 #include "llvm/operation.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_UNROLL = 4, QUICK_BLOCK = 96 };
-
-typedef struct builder {
-    jitc_emit e;
-    const jitc_program *p;
-    unsigned unroll;        /* of the loop being built */
-    LLVMValueRef *values;   /* MAX_UNROLL for each instruction */
-    LLVMValueRef *pointers; /* of each parameter, loaded in the entry block; NULL: not one */
-    LLVMValueRef begin, end, params;
-    int level;
-    jitc_literals literals;
-    LLVMValueRef position; /* i64: the first lane of the first vector */
-    const jitc_tail *tail; /* NULL in the main loop */
-    bool mask_memory;      /* in the tail: arrays end at the last lane */
-} builder;
-
-static LLVMValueRef *value(builder *k, uint32_t inst) {
-    return k->values + (size_t) inst * MAX_UNROLL;
-}
-static LLVMValueRef constant(builder *k, uint64_t v) {
-    return k->e.api->LLVMConstInt(k->e.i64, v, 0);
-}
-static LLVMValueRef element_pointer(builder *k, LLVMTypeRef element, LLVMValueRef base,
-                                    LLVMValueRef index) {
-    return k->e.api->LLVMBuildGEP2(k->e.b, element, base, &index, 1, "");
-}
-static LLVMValueRef parameter_address(builder *k, uint32_t parameter) {
-    return element_pointer(k, k->e.i64, k->params, constant(k, parameter));
-}
-static LLVMValueRef parameter(builder *k, uint32_t index, LLVMTypeRef type) {
-    return k->e.api->LLVMBuildLoad2(k->e.b, type, parameter_address(k, index), "");
-}
+enum { QUICK_BLOCK = 96 };
 
 /* Operands. */
 
-/** Make an operand's value: literals once for all vectors of the iteration. */
-static void prepare(builder *k, uint32_t inst) {
+void jitc_build_operand(jitc_builder *k, uint32_t inst) {
     const jitc_inst *i = &k->p->inst[inst];
     if (i->op == JITC_OP_literal) {
         LLVMValueRef v = jitc_literals_value(&k->e, &k->literals, i);
-        for (unsigned u = 0; u < MAX_UNROLL; u++)
-            value(k, inst)[u] = v;
+        for (unsigned u = 0; u < JITC_MAX_UNROLL; u++)
+            jitc_build_value(k, inst)[u] = v;
     } else if (i->op == JITC_OP_masked) {
-        prepare(k, i->a);
-        prepare(k, i->b);
+        jitc_build_operand(k, i->a);
+        jitc_build_operand(k, i->b);
     }
 }
 
-static void prepare_all(builder *k, const jitc_inst *i) {
+static void prepare_all(jitc_builder *k, const jitc_inst *i) {
     const uint32_t operands[] = {i->a, i->b, i->c};
     if (i->op == JITC_OP_gather) {
-        prepare(k, i->b);
+        jitc_build_operand(k, i->b);
     } else if (i->op == JITC_OP_scatter) {
-        prepare(k, i->b);
-        prepare(k, i->c);
+        jitc_build_operand(k, i->b);
+        jitc_build_operand(k, i->c);
     } else if (i->op == JITC_OP_store) {
-        prepare(k, i->a);
+        jitc_build_operand(k, i->a);
     } else if (jitc_ops[i->op].form != JITC_FORM_LEAF && i->op != JITC_OP_buffer) {
         for (int o = 0; o < jitc_ops[i->op].arity; o++)
-            prepare(k, operands[o]);
+            jitc_build_operand(k, operands[o]);
     }
 }
 
 /* Instructions: vector number `u` of the iteration. */
 
-static LLVMValueRef lane_offset(builder *k, unsigned u) {
-    return u ? jitc_emit_bin(&k->e, LLVMAdd, k->position, constant(k, u * k->e.lanes))
+static LLVMValueRef lane_offset(jitc_builder *k, unsigned u) {
+    return u ? jitc_emit_bin(&k->e, LLVMAdd, k->position, jitc_build_constant(k, u * k->e.lanes))
              : k->position;
 }
-static LLVMValueRef vector_pointer(builder *k, jit_dtype type, uint32_t parameter, unsigned u) {
+static LLVMValueRef vector_pointer(jitc_builder *k, jit_dtype type, uint32_t parameter,
+                                   unsigned u) {
     LLVMTypeRef element = type == JIT_bool ? k->e.i8 : jitc_emit_scalar(&k->e, type);
-    LLVMValueRef p = element_pointer(k, element, k->pointers[parameter], k->position);
-    return u ? element_pointer(k, element, p, constant(k, u * k->e.lanes)) : p;
+    LLVMValueRef p = jitc_build_pointer(k, element, k->pointers[parameter], k->position);
+    return u ? jitc_build_pointer(k, element, p, jitc_build_constant(k, u * k->e.lanes)) : p;
 }
-static const jitc_tail *memory_tail(const builder *k) {
-    return k->mask_memory ? k->tail : NULL;
+static const jitc_tail *memory_tail(const jitc_builder *k, unsigned u) {
+    return k->mask_memory && k->tail ? &k->tail[u] : NULL;
 }
 
-static LLVMValueRef counter(builder *k, const jitc_inst *i, unsigned u) {
+static LLVMValueRef counter(jitc_builder *k, const jitc_inst *i, unsigned u) {
     LLVMTypeRef scalar = jitc_emit_scalar(&k->e, (jit_dtype) i->type);
     LLVMValueRef first = lane_offset(k, u);
     if (scalar != k->e.i64)
@@ -105,13 +72,13 @@ static LLVMValueRef counter(builder *k, const jitc_inst *i, unsigned u) {
                          jitc_emit_iota(&k->e, scalar));
 }
 
-static LLVMValueRef elementwise(builder *k, const jitc_inst *i, unsigned u) {
+static LLVMValueRef elementwise(jitc_builder *k, const jitc_inst *i, unsigned u) {
     const uint32_t operands[] = {i->a, i->b, i->c};
     const jitc_inst *inst = k->p->inst;
     jitc_operation o = {.op = (jitc_op) i->op, .to = (jit_dtype) i->type};
     o.type = (jit_dtype) inst[jitc_ops[i->op].form == JITC_FORM_SELECT ? i->b : i->a].type;
     for (int n = 0; n < jitc_ops[i->op].arity; n++)
-        o.v[n] = value(k, operands[n])[u];
+        o.v[n] = jitc_build_value(k, operands[n])[u];
     if (jitc_ops[i->op].arity == 2) {
         const jitc_inst *b = &inst[i->b];
         o.baked = b->op == JITC_OP_literal && (b->flags & JITC_INST_BAKED);
@@ -120,17 +87,20 @@ static LLVMValueRef elementwise(builder *k, const jitc_inst *i, unsigned u) {
     return jitc_emit_operation(&k->e, &o);
 }
 
-/** An access of instruction number `inst` to buffer `buffer` at `index`, which may be masked. */
-static jitc_lane_access access_of(builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
-                                  unsigned u) {
+static LLVMValueRef both(jitc_builder *k, LLVMValueRef a, LLVMValueRef b) {
+    return a && b ? jitc_emit_bin(&k->e, LLVMAnd, a, b) : a ? a : b;
+}
+
+jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
+                                   unsigned u) {
     const jitc_inst *all = k->p->inst;
     const jitc_inst *b = &all[buffer];
-    jitc_lane_access a = {.type = (jit_dtype) b->type};
+    jitc_lane_access a = {.type = (jit_dtype) b->type, .active = jitc_build_active(k, u)};
     if (all[index].op == JITC_OP_masked) {
-        a.active = value(k, all[index].b)[u];
+        a.active = both(k, a.active, jitc_build_value(k, all[index].b)[u]);
         index = all[index].a;
     }
-    a.index = value(k, index)[u];
+    a.index = jitc_build_value(k, index)[u];
     a.index_type = (jit_dtype) all[index].type;
     a.wide = k->p->head.flags & JITC_PROGRAM_WIDE;
     a.base = k->pointers[b->a];
@@ -142,41 +112,32 @@ static jitc_lane_access access_of(builder *k, uint32_t inst, uint32_t buffer, ui
     return a;
 }
 
-static void add_tail_mask(builder *k, jitc_lane_access *a) {
-    if (k->tail)
-        a->active =
-            a->active ? jitc_emit_bin(&k->e, LLVMAnd, a->active, k->tail->mask) : k->tail->mask;
-}
-
-static void effect(builder *k, uint32_t inst, unsigned u) {
+static void effect(jitc_builder *k, uint32_t inst, unsigned u) {
     const jitc_inst *i = &k->p->inst[inst];
     if (i->op == JITC_OP_store) {
         jit_dtype type = (jit_dtype) i->type;
-        jitc_emit_store(&k->e, type, vector_pointer(k, type, i->b, u), value(k, i->a)[u],
-                        memory_tail(k));
+        jitc_emit_store(&k->e, type, vector_pointer(k, type, i->b, u), jitc_build_value(k, i->a)[u],
+                        memory_tail(k, u));
     } else {
-        jitc_lane_access a = access_of(k, inst, i->a, i->c, u);
-        add_tail_mask(k, &a);
-        jitc_emit_scatter(&k->e, &a, value(k, i->b)[u]);
+        jitc_lane_access a = jitc_build_access(k, inst, i->a, i->c, u);
+        jitc_emit_scatter(&k->e, &a, jitc_build_value(k, i->b)[u]);
     }
 }
 
-static LLVMValueRef gather(builder *k, uint32_t inst, unsigned u) {
+static LLVMValueRef gather(jitc_builder *k, uint32_t inst, unsigned u) {
     const jitc_inst *i = &k->p->inst[inst];
-    jitc_lane_access a = access_of(k, inst, i->a, i->b, u);
-    if (a.report && !(i->flags & JITC_INST_UNIFORM))
-        add_tail_mask(k, &a);
+    jitc_lane_access a = jitc_build_access(k, inst, i->a, i->b, u);
     return jitc_emit_gather(&k->e, &a);
 }
 
-static LLVMValueRef data(builder *k, const jitc_inst *i, unsigned u) {
+static LLVMValueRef data(jitc_builder *k, const jitc_inst *i, unsigned u) {
     jit_dtype type = (jit_dtype) i->type;
     if (i->flags & JITC_INST_SCALAR)
         return jitc_emit_load_splat(&k->e, type, k->pointers[i->a]);
-    return jitc_emit_load(&k->e, type, vector_pointer(k, type, i->a, u), memory_tail(k));
+    return jitc_emit_load(&k->e, type, vector_pointer(k, type, i->a, u), memory_tail(k, u));
 }
 
-static LLVMValueRef compute(builder *k, uint32_t inst, unsigned u) {
+static LLVMValueRef compute(jitc_builder *k, uint32_t inst, unsigned u) {
     const jitc_inst *i = &k->p->inst[inst];
     switch (i->op) {
         case JITC_OP_counter: return counter(k, i, u);
@@ -190,56 +151,88 @@ static LLVMValueRef compute(builder *k, uint32_t inst, unsigned u) {
 static bool is_silent(const jitc_inst *i) {
     return i->op == JITC_OP_literal || i->op == JITC_OP_masked || i->op == JITC_OP_buffer;
 }
+static bool is_leaf(const jitc_inst *i) {
+    return i->op == JITC_OP_data || i->op == JITC_OP_counter;
+}
 static bool is_effect(const jitc_inst *i) {
     return i->op == JITC_OP_store || i->op == JITC_OP_scatter;
 }
-/** Computed once, in the entry block? */
-static bool is_early(const jitc_inst *i) {
+/** Is an operand there in the entry block? */
+static bool is_known(const jitc_builder *k, uint32_t inst) {
+    const jitc_inst *i = &k->p->inst[inst];
+    if (i->op == JITC_OP_masked)
+        return is_known(k, i->a) && is_known(k, i->b);
+    return is_silent(i) || k->early[inst];
+}
+
+/** Can it be computed once, in the entry block? Not what reports, where no lane may come by. */
+static bool is_early(const jitc_builder *k, const jitc_inst *i, bool in_loop) {
+    const uint32_t operands[] = {i->a, i->b, i->c};
     if (i->op == JITC_OP_data)
         return i->flags & JITC_INST_SCALAR;
-    return (i->flags & JITC_INST_UNIFORM) && !is_effect(i) && i->op != JITC_OP_counter;
+    if (!(i->flags & JITC_INST_UNIFORM) || is_effect(i) || i->op == JITC_OP_counter ||
+        jitc_ops[i->op].form >= JITC_FORM_REDUCE)
+        return false;
+    if (i->op == JITC_OP_gather && in_loop && k->p->head.flags & JITC_PROGRAM_BOUNDS)
+        return false;
+    for (unsigned o = 0; o < jitc_inst_operands(i); o++)
+        if (!is_known(k, operands[o]))
+            return false;
+    return true;
 }
 
-static void emit_early(builder *k) {
+static void emit_early(jitc_builder *k) {
+    uint32_t loops = 0;
     for (uint32_t n = 0; n < k->p->head.count; n++) {
         const jitc_inst *i = &k->p->inst[n];
-        if (is_silent(i) || !is_early(i))
+        loops += i->op == JITC_OP_loop;
+        loops -= i->op == JITC_OP_end;
+        if (is_silent(i) || !is_early(k, i, loops))
             continue;
+        k->early[n] = true;
         prepare_all(k, i);
         LLVMValueRef v = compute(k, n, 0);
-        for (unsigned u = 0; u < MAX_UNROLL; u++)
-            value(k, n)[u] = v;
+        for (unsigned u = 0; u < JITC_MAX_UNROLL; u++)
+            jitc_build_value(k, n)[u] = v;
     }
-}
-
-static LLVMBasicBlockRef new_block(builder *k, const char *name) {
-    return k->e.api->LLVMAppendBasicBlockInContext(k->e.context, k->e.function, name);
 }
 
 /** Go on in a block of its own. Some of the code generator's work grows with the square of a
  * block's length, and its quick path gives up on the rest of a block at the first instruction that
  * it does not know; what is live goes through the stack in between. */
-static void split_block(builder *k) {
-    LLVMBasicBlockRef next = new_block(k, "part");
+static void split_block(jitc_builder *k) {
+    LLVMBasicBlockRef next = jitc_build_block(k, "part");
     k->e.api->LLVMBuildBr(k->e.b, next);
     k->e.api->LLVMPositionBuilderAtEnd(k->e.b, next);
 }
 
-static void emit_vectors(builder *k, uint32_t n) {
+static void emit_vectors(jitc_builder *k, uint32_t n) {
     prepare_all(k, &k->p->inst[n]);
     for (unsigned u = 0; u < k->unroll; u++) {
         if (is_effect(&k->p->inst[n]))
             effect(k, n, u);
         else
-            value(k, n)[u] = compute(k, n, u);
+            jitc_build_value(k, n)[u] = compute(k, n, u);
     }
 }
 
-static void emit_body(builder *k) {
+/** What a loop reads of its own lanes is read before it. */
+static void emit_leaves(jitc_builder *k, uint32_t loop) {
+    uint32_t end = jitc_loop_end(k->p, loop);
+    for (uint32_t n = loop; n < end; n++)
+        if (is_leaf(&k->p->inst[n]) && !k->early[n])
+            emit_vectors(k, n);
+}
+
+void jitc_build_body(jitc_builder *k) {
     uint32_t since = 0;
     for (uint32_t n = 0; n < k->p->head.count; n++) {
         const jitc_inst *i = &k->p->inst[n];
-        if (is_silent(i) || is_early(i))
+        if (is_silent(i) || k->early[n] || (k->depth && is_leaf(i)))
+            continue;
+        if (i->op == JITC_OP_loop && !k->depth)
+            emit_leaves(k, n);
+        if (jitc_build_control(k, n))
             continue;
         if (k->level == 0 && since >= QUICK_BLOCK) {
             split_block(k);
@@ -251,32 +244,31 @@ static void emit_body(builder *k) {
 }
 
 /** Load what instructions need of the parameters: pointers, and sizes behind those of buffers. */
-static void load_parameters(builder *k) {
+static void load_parameters(jitc_builder *k) {
     for (uint32_t n = 0; n < k->p->head.count; n++) {
         const jitc_inst *i = &k->p->inst[n];
         uint32_t index = i->op == JITC_OP_store ? i->b : i->a;
         if (i->op != JITC_OP_data && i->op != JITC_OP_store && i->op != JITC_OP_buffer)
             continue;
         if (!k->pointers[index])
-            k->pointers[index] = parameter(k, index, k->e.ptr);
+            k->pointers[index] = jitc_build_param(k, index, k->e.ptr);
         if (i->op == JITC_OP_buffer && !k->pointers[index + 1])
-            k->pointers[index + 1] = parameter(k, index + 1, k->e.i64);
+            k->pointers[index + 1] = jitc_build_param(k, index + 1, k->e.i64);
     }
     if (k->p->head.flags & JITC_PROGRAM_BOUNDS)
-        k->pointers[k->p->head.report] = parameter(k, k->p->head.report, k->e.ptr);
+        k->pointers[k->p->head.report] = jitc_build_param(k, k->p->head.report, k->e.ptr);
 }
 
 /* Loops. */
 
-/** The lanes that exist of the vector at `position`. */
-static jitc_tail tail_of(builder *k) {
+/** The lanes that exist of a vector of which `rest` lanes do, or more than it has. */
+static jitc_tail tail_of(jitc_builder *k, LLVMValueRef rest) {
     const jitc_llvm *api = k->e.api;
-    LLVMValueRef rest = jitc_emit_bin(&k->e, LLVMSub, k->end, k->position);
-    LLVMValueRef lanes = constant(k, k->e.lanes);
+    LLVMValueRef lanes = jitc_build_constant(k, k->e.lanes);
     LLVMValueRef partial = jitc_emit_icmp(&k->e, LLVMIntULT, rest, lanes);
     jitc_tail t = {.count = jitc_emit_select(&k->e, partial, rest, lanes)};
     if (k->e.isa >= JITC_ISA_V4) { /* straight into a mask register */
-        LLVMValueRef one = constant(k, 1);
+        LLVMValueRef one = jitc_build_constant(k, 1);
         LLVMValueRef bits =
             jitc_emit_bin(&k->e, LLVMSub, jitc_emit_bin(&k->e, LLVMShl, one, t.count), one);
         LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
@@ -290,20 +282,30 @@ static jitc_tail tail_of(builder *k) {
     return t;
 }
 
+static void make_tails(jitc_builder *k, jitc_tail *tails) {
+    LLVMValueRef zero = jitc_build_constant(k, 0);
+    LLVMValueRef rest = jitc_emit_bin(&k->e, LLVMSub, k->end, k->position);
+    for (unsigned u = 0; u < k->unroll; u++) {
+        LLVMValueRef before = jitc_build_constant(k, u * k->e.lanes);
+        LLVMValueRef some = jitc_emit_icmp(&k->e, LLVMIntUGT, rest, before);
+        LLVMValueRef left = jitc_emit_bin(&k->e, LLVMSub, rest, before);
+        tails[u] = tail_of(k, u ? jitc_emit_select(&k->e, some, left, zero) : rest);
+    }
+    k->tail = tails;
+}
+
 /** A loop in `block`, entered from `before`, over [from, to) in steps; goes on at `after`. */
-static void emit_loop(builder *k, LLVMBasicBlockRef block, LLVMBasicBlockRef before,
+static void emit_loop(jitc_builder *k, LLVMBasicBlockRef block, LLVMBasicBlockRef before,
                       LLVMBasicBlockRef after, const LLVMValueRef range[2], bool masked) {
     const jitc_llvm *api = k->e.api;
     api->LLVMPositionBuilderAtEnd(k->e.b, block);
     k->position = api->LLVMBuildPhi(k->e.b, k->e.i64, "i");
-    jitc_tail tail;
-    if (masked) {
-        tail = tail_of(k);
-        k->tail = &tail;
-    }
-    emit_body(k);
+    jitc_tail tails[JITC_MAX_UNROLL];
+    if (masked)
+        make_tails(k, tails);
+    jitc_build_body(k);
     k->tail = NULL;
-    LLVMValueRef step = constant(k, k->unroll * k->e.lanes);
+    LLVMValueRef step = jitc_build_constant(k, k->unroll * k->e.lanes);
     LLVMValueRef next = jitc_emit_bin(&k->e, LLVMAdd, k->position, step);
     LLVMValueRef more = jitc_emit_icmp(&k->e, LLVMIntULT, next, range[1]);
     LLVMBasicBlockRef last = api->LLVMGetInsertBlock(k->e.b);
@@ -323,19 +325,19 @@ static bool has_effect_by_index(const jitc_program *p) {
 /* Both return the block in which the function ends; blocks lie in the order in which they are made.
  */
 
-static LLVMBasicBlockRef emit_plain(builder *k, LLVMBasicBlockRef entry) {
-    LLVMBasicBlockRef block = new_block(k, "main"), exit = new_block(k, "exit");
+static LLVMBasicBlockRef emit_plain(jitc_builder *k, LLVMBasicBlockRef entry, bool masked) {
+    LLVMBasicBlockRef block = jitc_build_block(k, "main"), exit = jitc_build_block(k, "exit");
     k->e.api->LLVMBuildBr(k->e.b, block);
-    emit_loop(k, block, entry, exit, (LLVMValueRef[]) {k->begin, k->end}, false);
+    emit_loop(k, block, entry, exit, (LLVMValueRef[]) {k->begin, k->end}, masked);
     return exit;
 }
 
-static LLVMBasicBlockRef emit_with_tail(builder *k, LLVMBasicBlockRef entry) {
+static LLVMBasicBlockRef emit_with_tail(jitc_builder *k, LLVMBasicBlockRef entry) {
     const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef block = new_block(k, "main"), check = new_block(k, "check");
-    LLVMBasicBlockRef last = new_block(k, "tail"), exit = new_block(k, "exit");
+    LLVMBasicBlockRef block = jitc_build_block(k, "main"), check = jitc_build_block(k, "check");
+    LLVMBasicBlockRef last = jitc_build_block(k, "tail"), exit = jitc_build_block(k, "exit");
     LLVMValueRef count = jitc_emit_bin(&k->e, LLVMSub, k->end, k->begin);
-    LLVMValueRef whole = constant(k, ~(uint64_t) (k->unroll * k->e.lanes - 1));
+    LLVMValueRef whole = jitc_build_constant(k, ~(uint64_t) (k->unroll * k->e.lanes - 1));
     LLVMValueRef full =
         jitc_emit_bin(&k->e, LLVMAdd, k->begin, jitc_emit_bin(&k->e, LLVMAnd, count, whole));
     LLVMValueRef any = jitc_emit_icmp(&k->e, LLVMIntULT, k->begin, full);
@@ -348,9 +350,9 @@ static LLVMBasicBlockRef emit_with_tail(builder *k, LLVMBasicBlockRef entry) {
     return exit;
 }
 
-static void emit_function(builder *k) {
+static void emit_function(jitc_builder *k) {
     const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef entry = new_block(k, "entry"), exit;
+    LLVMBasicBlockRef entry = jitc_build_block(k, "entry"), exit;
     uint32_t flags = k->p->head.flags;
     api->LLVMPositionBuilderAtEnd(k->e.b, entry);
     load_parameters(k);
@@ -358,10 +360,12 @@ static void emit_function(builder *k) {
     emit_early(k);
     entry = api->LLVMGetInsertBlock(k->e.b); /* tables of literals and bounds checks end a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
-    if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
+    if (flags & JITC_PROGRAM_LOOPS) /* once: loops are dear to compile, masks cheap beside them */
+        exit = emit_plain(k, entry, true);
+    else if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
         exit = emit_with_tail(k, entry);
     else
-        exit = emit_plain(k, entry);
+        exit = emit_plain(k, entry, false);
     api->LLVMPositionBuilderAtEnd(k->e.b, exit);
     /* ORDER: stores past the caches before whatever says that the kernel is done, by this fence;
      * without it other threads may read stale elements. */
@@ -391,16 +395,20 @@ static uint32_t critical_path(const jitc_program *p, uint32_t *depth) {
 
 /** Short programs are bound by the loop's own cost, chains by latency: both gain from more vectors.
  *  Quick code is kept small, since compile time grows with it. */
-static unsigned choose_unroll(const jitc_program *p, uint32_t *scratch, int level) {
+static unsigned choose_unroll(const jitc_program *p, uint32_t *scratch,
+                              const jitc_kernel_target *target) {
     uint32_t count = 0;
     for (uint32_t n = 0; n < p->head.count; n++)
         count += !is_silent(&p->inst[n]);
+    unsigned most = p->head.flags & JITC_PROGRAM_LOOPS ? jitc_loop_unroll(p, target) : 4;
     if (count <= 20)
-        return 4;
+        return most;
     uint32_t path = critical_path(p, scratch);
-    if (level > 0 && path > 60 && path > count / 2 && count <= 1000)
-        return 4;
-    return count <= 100 ? 2 : 1;
+    if (target->level > 0 && path > 60 && path > count / 2 && count <= 1000)
+        return most;
+    if (most < 4 || !(p->head.flags & JITC_PROGRAM_LOOPS))
+        most = most < 2 ? most : 2;
+    return count <= 100 ? most : 1;
 }
 
 /* The whole. */
@@ -418,7 +426,7 @@ static void init_types(jitc_emit *e) {
     e->ptr = api->LLVMPointerType(e->i8, 0);
 }
 
-static void declare_function(builder *k) {
+static void declare_function(jitc_builder *k) {
     const jitc_llvm *api = k->e.api;
     LLVMTypeRef arguments[] = {k->e.i64, k->e.i64, k->e.ptr};
     LLVMTypeRef type =
@@ -434,21 +442,27 @@ static void declare_function(builder *k) {
 
 jit_status jitc_kernel_build(const jitc_llvm *api, LLVMContextRef context, LLVMModuleRef module,
                              const jitc_kernel_target *target, const jitc_program *p) {
-    builder k = {.p = p,
-                 .level = target->level,
-                 .e = {.api = api,
-                       .context = context,
-                       .module = module,
-                       .isa = target->isa,
-                       .lanes = target->lanes,
-                       .fast_math = p->head.flags & JITC_PROGRAM_FAST_MATH,
-                       .stream = p->head.flags & JITC_PROGRAM_STREAM}};
+    jitc_builder k = {.p = p,
+                      .level = target->level,
+                      .e = {.api = api,
+                            .context = context,
+                            .module = module,
+                            .isa = target->isa,
+                            .lanes = target->lanes,
+                            .fast_math = p->head.flags & JITC_PROGRAM_FAST_MATH,
+                            .stream = p->head.flags & JITC_PROGRAM_STREAM}};
     void *memory;
-    size_t values = (size_t) p->head.count * MAX_UNROLL, pointers = (size_t) p->head.params + 1;
-    TRY(jitc_calloc(values + pointers, sizeof(LLVMValueRef), &memory));
+    size_t values = (size_t) p->head.count * JITC_MAX_UNROLL,
+           pointers = (size_t) p->head.params + 1;
+    size_t loops = jitc_loop_count(p);
+    TRY(jitc_calloc(
+        1, (values + pointers) * sizeof(LLVMValueRef) + loops * sizeof *k.loops + p->head.count,
+        &memory));
     k.values = memory;
     k.pointers = k.values + values;
-    k.unroll = choose_unroll(p, memory, target->level); /* the values are not there yet */
+    k.loops = (jitc_open_loop *) (k.pointers + pointers);
+    k.early = (bool *) (k.loops + loops);
+    k.unroll = choose_unroll(p, memory, target); /* the values are not there yet */
     memset(memory, 0, values * sizeof(LLVMValueRef));
     init_types(&k.e);
     k.e.b = api->LLVMCreateBuilderInContext(context);
