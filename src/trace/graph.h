@@ -139,6 +139,9 @@ jit_var jitc_trace_ternary(jitc_graph *g, jitc_op op, jit_var a, jit_var b, jit_
 jit_var jitc_trace_cast(jitc_graph *g, jitc_op op, jit_var a, jit_dtype t);
 /** mask 0: all lanes. The index may have any integer type. */
 jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var mask);
+/** The elements of v at the indices, which have to be in range: a gather; or, if that is cheap,
+ * what v is computed from is computed at the index, and v is not put in memory. */
+jit_var jitc_trace_elements(jitc_graph *g, jit_var v, jit_var index);
 /** The updated array, of the target's size: a pure function of its operands. */
 jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
                            jit_var mask);
@@ -165,7 +168,8 @@ jit_var jitc_trace_ref(jitc_graph *g, jit_var v);
  * and v stays what it is. v itself if that is in memory. */
 jit_var jitc_trace_twin(jitc_graph *g, const char *function, jit_var v);
 void jitc_trace_unref(jitc_graph *g, jit_var v);
-void jitc_trace_scope_push(jitc_graph *g);
+/** A scope that could not be opened has to be popped all the same. */
+jit_status jitc_trace_scope_push(jitc_graph *g);
 jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep);
 
 typedef struct jitc_var_info {

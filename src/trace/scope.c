@@ -205,12 +205,14 @@ static jit_status push(jitc_graph *g) {
     return JIT_OK;
 }
 
-void jitc_trace_scope_push(jitc_graph *g) {
-    if (!scopes_missing && push(g) == JIT_OK)
-        return;
+jit_status jitc_trace_scope_push(jitc_graph *g) {
+    jit_status status = scopes_missing ? JIT_OUT_OF_MEMORY : push(g);
+    if (status == JIT_OK)
+        return JIT_OK;
     scopes_missing++;
     if (jitc_thread_scopes && !jitc_thread_scopes->depth)
         close_last();
+    return status;
 }
 
 static void release(jitc_graph *g, const jit_var *v, size_t n) {
