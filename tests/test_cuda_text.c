@@ -99,6 +99,30 @@ Test(cuda_text, a_thread_gathers_at_most_4_elements_and_scatters_1) {
     cr_expect_eq(elements(&scatter), 1);
 }
 
+/** x, squared until it is 5, inside of `nested` more loops. */
+static void loop(jitc_program *p, unsigned nested, uint8_t aux) {
+    p->head.flags |= JITC_PROGRAM_LOOPS;
+    uint32_t x = data(p, JIT_u32), five = add_literal(p, JIT_u32, 5, params), loops[3], phi[3];
+    for (unsigned i = 0; i <= nested; i++) {
+        loops[i] = add_flagged(p, (jitc_inst) {.op = JITC_OP_loop, .aux = aux});
+        phi[i] = add(p, JITC_OP_phi, JIT_u32, i ? phi[i - 1] : x, loops[i], 0);
+        uint32_t is = add(p, JITC_OP_ne, JIT_bool, phi[i], five, 0);
+        add(p, JITC_OP_test, JIT_bool, is, loops[i], 0);
+    }
+    uint32_t value = add(p, JITC_OP_mul, JIT_u32, phi[nested], phi[nested], 0);
+    for (unsigned i = nested + 1; i-- > 0; value = phi[i]) {
+        add(p, JITC_OP_next, JIT_u32, phi[i], value, 0);
+        add(p, JITC_OP_end, JIT_bool, loops[i], 0, 0);
+    }
+    store(p, JIT_u32, phi[0]);
+}
+
+Test(cuda_text, a_thread_computes_one_element_where_there_are_loops) {
+    jitc_program p = {0};
+    loop(&p, 0, 0);
+    cr_expect_eq(elements(&p), 1);
+}
+
 Test(cuda_text, parameters_that_do_not_fit_are_read_through_a_pointer) {
     jitc_program p = {0};
     chain(&p, JIT_f32, 3);
@@ -323,4 +347,38 @@ Test(cuda_text, accesses_by_index_are_checked_and_reported) {
                       "    if (b7 && !k7) report_bounds(W(6), 8, (u64) v6, W(3));\n"
                       "    if (k7) ST((u16 *) W(2) + (u64) v6, v5);\n"
                       "}\n");
+}
+
+Test(cuda_text, short_innermost_loops_are_unrolled) {
+    static const struct {
+        unsigned nested;
+        int length, unrolled, loops;
+        uint8_t aux;
+    } cases[] = {{0, 0, 1, 1, 0}, {2, 0, 1, 3, 0}, {0, 40, 0, 1, 0}, {0, 0, 0, 0, JITC_AUX_ONCE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        jitc_program p = {0};
+        loop(&p, cases[i].nested, cases[i].aux);
+        if (cases[i].length) { /* a longer body: the multiplication becomes many */
+            jitc_program longer = {.head.flags = JITC_PROGRAM_LOOPS, .head.params = p.head.params};
+            uint32_t n = 0;
+            for (; p.inst[n].op != JITC_OP_mul; n++)
+                add_flagged(&longer, p.inst[n]);
+            for (int k = 0; k < cases[i].length; k++)
+                add_flagged(&longer, p.inst[n]);
+            for (n++; n < p.head.count; n++) {
+                jitc_inst inst = p.inst[n];
+                uint32_t by = (uint32_t) cases[i].length - 1;
+                if (inst.op == JITC_OP_next)
+                    inst.b += by;
+                add_flagged(&longer, inst);
+            }
+            jitc_program_finish(&p);
+            p = longer;
+        }
+        char *text = text_of(&p, MOST);
+        cr_expect_eq(occurrences(text, "#pragma unroll 8"), cases[i].unrolled, "%zu\n%s", i, text);
+        cr_expect_eq(occurrences(text, "for (;;)"), cases[i].loops, "%zu\n%s", i, text);
+        free(text);
+        jitc_program_finish(&p);
+    }
 }

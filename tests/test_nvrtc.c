@@ -323,6 +323,56 @@ Test(nvrtc, multiplications_and_additions_fuse_only_where_that_is_wanted) {
     jitc_nvrtc_close(n);
 }
 
+/** Points of Mandelbrot's set: iterations until z leaves a circle, 1024 at most. */
+static void build_mandelbrot(jitc_program *p) {
+    p->head.flags = JITC_PROGRAM_LOOPS;
+    uint32_t x = add_data(p, JIT_f32, NULL, params), y = add_data(p, JIT_f32, NULL, params);
+    uint32_t zero = add_baked(p, JIT_f32, 0), none = add_baked(p, JIT_u32, 0);
+    uint32_t loop = add_flagged(p, (jitc_inst) {.op = JITC_OP_loop});
+    uint32_t a = add(p, JITC_OP_phi, JIT_f32, zero, loop, 0);
+    uint32_t b = add(p, JITC_OP_phi, JIT_f32, zero, loop, 1);
+    uint32_t i = add(p, JITC_OP_phi, JIT_u32, none, loop, 2);
+    uint32_t aa = add(p, JITC_OP_mul, JIT_f32, a, a, 0), bb = add(p, JITC_OP_mul, JIT_f32, b, b, 0);
+    uint32_t four = add_baked(p, JIT_f32, 0x40800000), most = add_baked(p, JIT_u32, 1024);
+    uint32_t norm = add(p, JITC_OP_add, JIT_f32, aa, bb, 0);
+    uint32_t near = add(p, JITC_OP_lt, JIT_bool, norm, four, 0);
+    uint32_t few = add(p, JITC_OP_lt, JIT_bool, i, most, 0);
+    add(p, JITC_OP_test, JIT_bool, add(p, JITC_OP_and, JIT_bool, near, few, 0), loop, 0);
+    uint32_t re = add(p, JITC_OP_sub, JIT_f32, aa, bb, 0),
+             ab = add(p, JITC_OP_mul, JIT_f32, a, b, 0);
+    uint32_t im = add(p, JITC_OP_add, JIT_f32, ab, ab, 0);
+    re = add(p, JITC_OP_add, JIT_f32, re, x, 0);
+    im = add(p, JITC_OP_add, JIT_f32, im, y, 0);
+    uint32_t after = add(p, JITC_OP_add, JIT_u32, i, add_baked(p, JIT_u32, 1), 0);
+    add(p, JITC_OP_next, JIT_f32, a, re, 0);
+    add(p, JITC_OP_next, JIT_f32, b, im, 0);
+    add(p, JITC_OP_next, JIT_u32, i, after, 0);
+    add(p, JITC_OP_end, JIT_bool, loop, 0, 0);
+    add_store(p, JIT_u32, i, NULL, params);
+}
+
+Test(nvrtc, loops_compile_and_short_ones_are_unrolled) {
+    static const int archs[] = {75, 80, 90, 100, 120};
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    jitc_program p = {0};
+    build_mandelbrot(&p);
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
+        int arch;
+        bool ptx;
+        if (jitc_nvrtc_arch(n, archs[i], &arch, &ptx) == JIT_OK && arch == archs[i])
+            expect_compiles(n, &p, arch, "loop");
+        jit_error_clear();
+    }
+    char *ptx = ptx_of(n, &p, MOST, false);
+    cr_expect_eq(occurrences(ptx, "mul.rn.f32"), 8 * 3, "eight iterations\n%s", ptx);
+    cr_expect_eq(occurrences(ptx, ".local"), 0, "%s", ptx);
+    free(ptx);
+    jitc_program_finish(&p);
+    jitc_nvrtc_close(n);
+}
+
 /* Failures, threads. */
 
 Test(nvrtc, a_text_that_is_refused_fails_with_the_compilers_log) {

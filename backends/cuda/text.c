@@ -11,10 +11,12 @@
  *   }
  *   ST(..., r3.all);                                   vectors of the outputs
  *
- * With one lane a thread, loads and stores stand among the operations instead. What is scattered
- * waits in arrays until all lanes are computed, so that the loads of gathers overlap. Without a
- * tail to mind, the last vector is read and written whole: our arrays are padded. */
+ * With one lane a thread, loads and stores stand among the operations instead, as they do where
+ * there are loops (text_loop.c). What is scattered waits in arrays until all lanes are computed, so
+ * that the loads of gathers overlap. Without a tail to mind, the last vector is read and written
+ * whole: our arrays are padded. */
 #include "cuda/prelude.h"
+#include "cuda/text_loop.h"
 #include "cuda/text_parts.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,7 +73,8 @@ jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes)
             widest = jitc_dtypes[i->type].bytes;
         if (i->op == JITC_OP_gather && !jitc_cuda_is_early(i) && limit > INDEXED_ELEMENTS)
             limit = INDEXED_ELEMENTS;
-        if (i->op == JITC_OP_scatter) /* neighbouring threads may well write neighbours */
+        /* Neighbouring threads may well write neighbours; lanes leave loops one by one. */
+        if (i->op == JITC_OP_scatter || i->op == JITC_OP_loop)
             limit = 1;
     }
     uint32_t elements = widest ? ACCESS_BYTES / widest : 1;
@@ -292,6 +295,11 @@ static void put_instruction(kernel *k, uint32_t n) {
         case JITC_OP_block_reduce:
         case JITC_OP_prefix_reduce:
         case JITC_OP_compress: k->combine(k, n); break;
+        case JITC_OP_loop:
+        case JITC_OP_phi:
+        case JITC_OP_test:
+        case JITC_OP_next:
+        case JITC_OP_end: jitc_cuda_put_loop(&k->w, k->p, n); break;
         default: put_value(k, n); break;
     }
 }
