@@ -27,15 +27,24 @@ static double weight(const jitc_program *p, const jitc_inst *i) {
 
 static bool is_free(const jitc_inst *i) {
     return i->op == JITC_OP_literal || i->op == JITC_OP_buffer || i->op == JITC_OP_masked ||
+           i->op == JITC_OP_phi || i->op == JITC_OP_loop || i->op == JITC_OP_end ||
            (i->flags & (JITC_INST_UNIFORM | JITC_INST_SCALAR));
 }
 
+/** How often a loop goes around, before anybody knows. */
+enum { TRIPS = 16 };
+
 double jitc_cost_estimate(const jitc_program *p, unsigned native_bytes) {
     double bytes = 0; /* of operands: as much as the machine does at once takes a third of a ns */
+    double trips = 1;
     for (uint32_t n = 0; n < p->head.count; n++) {
         const jitc_inst *i = &p->inst[n];
+        if (i->op == JITC_OP_loop && !(i->aux & JITC_AUX_ONCE))
+            trips *= TRIPS;
+        if (i->op == JITC_OP_end && !(p->inst[i->a].aux & JITC_AUX_ONCE))
+            trips /= TRIPS;
         if (!is_free(i))
-            bytes += weight(p, i) * jitc_dtypes[i->type].bytes;
+            bytes += weight(p, i) * trips * jitc_dtypes[i->type].bytes;
     }
     return bytes / native_bytes / 3 + 0.01;
 }

@@ -119,7 +119,7 @@ static void next(jitc_builder *k, uint32_t n) {
 
 /* Ending. */
 
-static void close_states(jitc_builder *k, const jitc_open_loop *l, uint32_t end,
+static void close_states(jitc_builder *k, jitc_open_loop *l, uint32_t end,
                          LLVMBasicBlockRef latch) {
     const jitc_llvm *api = k->e.api;
     for (uint32_t s = l->inst + 1; is_state(k, s, l->inst); s++)

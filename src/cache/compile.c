@@ -11,7 +11,8 @@ enum {
     LEVEL_GOOD = 2,
     LEVEL_AUTOMATIC = -1, /* of the option */
     /* Good compilations take time with the square of the length: seconds from here on. */
-    GOOD_INSTRUCTIONS = 6000
+    GOOD_INSTRUCTIONS = 6000,
+    LOOP_INSTRUCTIONS = 500 /* a tenth of a second: what a loop is worth without being known */
 };
 
 /* Operations after which a quickly compiled kernel is compiled again. At some 0.05 ns each this is
@@ -23,11 +24,20 @@ static uint64_t hot_work(const jitc_program *p) {
 
 /* ---- Levels ---- */
 
+/* Is there a loop that may go around often? Nobody knows how long its first launch will take. */
+static bool has_loop(const jitc_program *p) {
+    for (uint32_t n = 0; n < p->head.count && p->head.flags & JITC_PROGRAM_LOOPS; ++n)
+        if (p->inst[n].op == JITC_OP_loop && !(p->inst[n].aux & JITC_AUX_ONCE))
+            return true;
+    return false;
+}
+
 /* The one place that decides about the first compilation. */
-static int first_level(const jitc_backend *b, const jitc_options *o) {
+static int first_level(const jitc_backend *b, const jitc_options *o, const jitc_program *p) {
     if (o->llvm_level != LEVEL_AUTOMATIC)
         return (int) o->llvm_level;
-    return b->levels ? LEVEL_QUICK : LEVEL_GOOD;
+    bool is_quick = b->levels && (p->head.count > LOOP_INSTRUCTIONS || !has_loop(p));
+    return is_quick ? LEVEL_QUICK : LEVEL_GOOD;
 }
 
 static uint64_t hot_at(const jitc_compiler *m, const jitc_entry *e, int level) {
@@ -176,7 +186,7 @@ static jit_status generate(jitc_compiler *m, jitc_entry *e, int level, jitc_disk
 
 jit_status jitc_compiler_compile(jitc_compiler *m, jitc_entry *e) {
     jitc_disk_item item;
-    TRY(generate(m, e, first_level(e->key.backend, m->options), &item));
+    TRY(generate(m, e, first_level(e->key.backend, m->options, &e->program), &item));
     jit_status status = load_kernel(m, e, &item);
     if (status == JIT_OK) {
         jitc_add_relaxed(&m->compiled, 1);

@@ -1,0 +1,10 @@
+/* interpret.h: programs run one lane after the other, as program.h says, to compare backends with.
+ */
+#ifndef JITC_TESTS_INTERPRET_H
+#define JITC_TESTS_INTERPRET_H
+#include "ir/program.h"
+
+/** Run `lanes` lanes of a program of shape MAP: its stores, scatters and the report of bounds. Each
+ *  lane runs to its end before the next one begins. */
+void interpret(const jitc_program *p, uint64_t lanes, const uint64_t *params);
+#endif
