@@ -10,17 +10,9 @@
  *
  * The formula: F. Black, M. Scholes, "The Pricing of Options and Corporate Liabilities", Journal of
  * Political Economy 81 (3), 1973. */
-#include <jit/jit.h>
+#include "common.h"
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-static double milliseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double) t.tv_sec + 1e-6 * (double) t.tv_nsec;
-}
 
 static const double bound = 1e-4;
 static jit_backend b;

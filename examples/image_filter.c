@@ -5,47 +5,11 @@
  * All arrays have one element per sample (height x width x 3): samples are moved by gathers with
  * computed indices. The steps: sRGB to linear light; a separable Gaussian blur with clamped edges;
  * unsharp mask; a curve that lifts the shadows and rolls off the lights; back to sRGB, 8 bits. */
-#include <jit/jit.h>
+#include "common.h"
+#include "png.h"
 #include <math.h>
-#include <png.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
 
 enum { RADIUS = 6 };
-
-typedef struct picture {
-    size_t width, height;
-    unsigned char *samples; /* RGB */
-} picture;
-
-static double milliseconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double) t.tv_sec + 1e-6 * (double) t.tv_nsec;
-}
-
-static int read_png(const char *path, picture *p) {
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_file(&image, path))
-        return fprintf(stderr, "%s: %s\n", path, image.message), 1;
-    image.format = PNG_FORMAT_RGB;
-    *p = (picture) {image.width, image.height, malloc(PNG_IMAGE_SIZE(image))};
-    if (!p->samples || !png_image_finish_read(&image, NULL, p->samples, 0, NULL))
-        return fprintf(stderr, "%s: %s\n", path, image.message), 1;
-    return 0;
-}
-
-static int write_png(const char *path, const picture *p) {
-    png_image image = {.version = PNG_IMAGE_VERSION,
-                       .width = (png_uint_32) p->width,
-                       .height = (png_uint_32) p->height,
-                       .format = PNG_FORMAT_RGB};
-    if (!png_image_write_to_file(&image, path, 0, p->samples, 0, NULL))
-        return fprintf(stderr, "%s: %s\n", path, image.message), 1;
-    return 0;
-}
 
 static jit_backend b;
 

@@ -242,7 +242,7 @@ demo() {
     status=0
     export JITC_CACHE_DIR="$home/logs/cache/demo"
     rm -rf "$JITC_CACHE_DIR"
-    for example in saxpy black_scholes share; do
+    for example in saxpy black_scholes heat share; do
         echo "$example:"
         "bin/$example" || status=1
     done

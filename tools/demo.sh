@@ -28,7 +28,7 @@ mkdir -p build/demo
 sh tools/setup.sh
 [ -s "$picture" ] || quietly fetch_picture
 quietly cmake --preset release
-quietly cmake --build --preset release --target saxpy black_scholes share image_filter
+quietly cmake --build --preset release --target saxpy black_scholes heat share image_filter
 examples=build/release/examples
 JITC_CACHE_DIR=$PWD/build/demo/cache # so that the first run shows what compiling takes
 export JITC_CACHE_DIR
@@ -39,6 +39,8 @@ echo "saxpy:"
 $examples/saxpy
 echo "black_scholes:"
 $examples/black_scholes
+echo "heat:"
+$examples/heat
 echo "share:"
 $examples/share
 echo "image_filter:"
