@@ -97,8 +97,23 @@ static jit_status make_outputs_locked(evaluation *e, const jitc_group *g, const 
     return JIT_OK;
 }
 
+/* Memory of one launch. Buffers: a reference, or NULL. */
+typedef struct temporary {
+    jitc_buffer *report, *scratch;
+} temporary;
+
+/* The memory of a parameter; NULL: none. */
+static jitc_buffer *buffer_of(const evaluation *e, const jitc_param *p, const temporary *t) {
+    switch (p->kind) {
+        case JITC_PARAM_BITS: return NULL;
+        case JITC_PARAM_REPORT: return t->report;
+        case JITC_PARAM_SCRATCH: return t->scratch;
+        default: return e->plan->slot[p->slot].buffer;
+    }
+}
+
 /* Parameters and accesses of a group into the thread's scratch arrays. */
-static jit_status fill_params(evaluation *e, const jitc_group *g, jitc_buffer *report,
+static jit_status fill_params(evaluation *e, const jitc_group *g, const temporary *own,
                               size_t *accesses) {
     jitc_thread *t = e->thread;
     size_t count = g->program.head.params;
@@ -107,11 +122,11 @@ static jit_status fill_params(evaluation *e, const jitc_group *g, jitc_buffer *r
     *accesses = 0;
     for (size_t i = 0; i < count; ++i) {
         const jitc_param *p = &g->param[i];
-        if (p->kind == JITC_PARAM_BITS) {
+        jitc_buffer *b = buffer_of(e, p, own);
+        if (!b) {
             t->params[i] = p->bits;
             continue;
         }
-        jitc_buffer *b = p->kind == JITC_PARAM_REPORT ? report : e->plan->slot[p->slot].buffer;
         t->params[i] = (uint64_t) (uintptr_t) b->pointer;
         t->access[(*accesses)++] = (jitc_access) {b, p->kind != JITC_PARAM_READ};
     }
@@ -137,16 +152,26 @@ static jit_status read_report(evaluation *e, const jitc_group *g, jitc_buffer *r
                      jitc_dtypes[inst->type].name);
 }
 
+/* What the kernel works in, as much as its backend asks for: nobody else sees it, and whoever gets
+ * the memory next comes after the kernel. */
+static jit_status make_scratch_locked(evaluation *e, const jitc_group *g, jitc_cached *kernel,
+                                      jitc_buffer **out) REQUIRES(&e->state->stream->lock) {
+    size_t bytes = e->state->device->backend->scratch(kernel->kernel, g->lanes);
+    return bytes ? jitc_buffer_create(e->state->device, e->state->stream, bytes, out) : JIT_OK;
+}
+
 static jit_status queue_group_locked(evaluation *e, const jitc_group *g, jitc_cached *kernel,
-                                     const bool *in_place, jitc_buffer **report)
+                                     const bool *in_place, temporary *t)
     REQUIRES(&e->state->stream->lock) {
     size_t accesses;
     TRY(make_outputs_locked(e, g, in_place));
     if (!g->lanes)
         return JIT_OK;
     if (g->program.head.flags & JITC_PROGRAM_BOUNDS)
-        TRY(make_report_locked(e, report));
-    TRY(fill_params(e, g, *report, &accesses));
+        TRY(make_report_locked(e, &t->report));
+    if (g->program.head.flags & JITC_PROGRAM_SCRATCH)
+        TRY(make_scratch_locked(e, g, kernel, &t->scratch));
+    TRY(fill_params(e, g, t, &accesses));
     jitc_launch_args args = {g->lanes, e->thread->params, g->program.head.params};
     jitc_add_relaxed(&jitc_runtime.counters.launches, 1);
     return jitc_launch_locked(jitc_runtime.cache, e->state->stream, kernel, &args,
@@ -174,16 +199,17 @@ static bool has_scatter(const evaluation *e, const jitc_group *g) {
 
 static jit_status launch_group(evaluation *e, size_t i, jitc_cached *kernel) {
     jitc_group *g = &e->plan->group[i];
-    jitc_buffer *report = NULL;
+    temporary t = {NULL, NULL};
     bool in_place[64] = {0};
     if (has_scatter(e, g))
         find_in_place(e, i, in_place);
     jitc_mutex_lock(&e->state->stream->lock);
-    jit_status status = queue_group_locked(e, g, kernel, in_place, &report);
+    jit_status status = queue_group_locked(e, g, kernel, in_place, &t);
     jitc_mutex_unlock(&e->state->stream->lock);
-    if (status == JIT_OK && report)
-        status = read_report(e, g, report);
-    jitc_buffer_unref(report);
+    if (status == JIT_OK && t.report)
+        status = read_report(e, g, t.report);
+    jitc_buffer_unref(t.report);
+    jitc_buffer_unref(t.scratch);
     if (status != JIT_OK)
         return status;
     jitc_graph_lock(e->graph);

@@ -47,6 +47,19 @@ unsigned jitc_inst_operands(const jitc_inst *i) {
     }
 }
 
+int jitc_op_shape(unsigned op) {
+    switch (op) {
+        case JITC_OP_scatter:
+        case JITC_OP_scatter_reduce: return JITC_SHAPE_MAP;
+        case JITC_OP_reduce: return JITC_SHAPE_REDUCE;
+        case JITC_OP_block_reduce: return JITC_SHAPE_BLOCK_REDUCE;
+        case JITC_OP_prefix_reduce: return JITC_SHAPE_SCAN;
+        case JITC_OP_compress: return JITC_SHAPE_COMPRESS;
+        case JITC_OP_sort: return JITC_SHAPE_SORT;
+        default: return -1;
+    }
+}
+
 const uint32_t *jitc_inst_parameter(const jitc_inst *i) {
     switch (i->op) {
         case JITC_OP_data:

@@ -84,6 +84,7 @@ static inline jit_reduce_op jitc_inst_reduce(const jitc_inst *i) {
     return (jit_reduce_op) (i->aux & JITC_AUX_REDUCE);
 }
 
+/** What the lanes of a program have to do with each other. */
 typedef enum jitc_shape {
     JITC_SHAPE_MAP,
     JITC_SHAPE_REDUCE,
@@ -155,6 +156,8 @@ jitc_hash jitc_program_hash(const jitc_program *p, uint64_t seed);
 static inline uint64_t jitc_inst_bits(const jitc_inst *i) {
     return i->b | (uint64_t) i->c << 32;
 }
+/** The shape of all programs in which the operation stands; -1: it stands in several. */
+int jitc_op_shape(unsigned op);
 /** How many of a, b, c name instructions. */
 unsigned jitc_inst_operands(const jitc_inst *i);
 /** The field of `i` that is the number of a parameter, the first if it has two; NULL: none. */

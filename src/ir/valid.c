@@ -117,32 +117,19 @@ static const char *combining_invalid(const jitc_inst *i, const jitc_inst *const 
     }
 }
 
-/* The shape in which the instruction may stand, or -1: in any that has lanes. */
-static int shape_of(const jitc_inst *i) {
-    switch (i->op) {
-        case JITC_OP_scatter:
-        case JITC_OP_scatter_reduce: return JITC_SHAPE_MAP;
-        case JITC_OP_reduce: return JITC_SHAPE_REDUCE;
-        case JITC_OP_block_reduce: return JITC_SHAPE_BLOCK_REDUCE;
-        case JITC_OP_prefix_reduce: return JITC_SHAPE_SCAN;
-        case JITC_OP_compress: return JITC_SHAPE_COMPRESS;
-        case JITC_OP_sort: return JITC_SHAPE_SORT;
-        default: return -1;
-    }
-}
-
 static const char *shape_invalid(const jitc_program *p) {
     uint32_t combining = 0, blocks = 0, shape = p->head.shape;
     for (uint32_t n = 0; n < p->head.count; ++n) {
         const jitc_inst *i = &p->inst[n];
-        CHECK(shape_of(i) < 0 || shape_of(i) == (int) shape, "instruction of another shape");
+        int only = jitc_op_shape(i->op);
+        CHECK(only < 0 || only == (int) shape, "instruction of another shape");
         CHECK(i->op != JITC_OP_store || shape <= JITC_SHAPE_REDUCE, "store in this shape");
         CHECK(i->op != JITC_OP_loop || shape <= JITC_SHAPE_REDUCE, "loop in this shape");
         if (i->op == JITC_OP_block_reduce) {
             CHECK(!combining || i->c == blocks, "blocks of several lengths");
             blocks = i->c;
         }
-        combining += shape_of(i) > JITC_SHAPE_MAP;
+        combining += only > JITC_SHAPE_MAP;
     }
     CHECK((shape == JITC_SHAPE_MAP) == !combining, "shape without what makes it");
     CHECK(shape < JITC_SHAPE_SCAN || combining == 1, "more than one instruction of this shape");
@@ -210,7 +197,8 @@ static const char *loop_invalid(scopes *s, uint32_t n) {
             s->open = s->of[i->a];
             return NULL;
         default:
-            CHECK(!s->open || shape_of(i) <= JITC_SHAPE_MAP, "lanes are combined inside a loop");
+            CHECK(!s->open || jitc_op_shape(i->op) <= JITC_SHAPE_MAP,
+                  "lanes are combined inside a loop");
             CHECK(!s->open || (i->op != JITC_OP_store && i->op != JITC_OP_buffer),
                   "store or buffer inside a loop");
             return NULL;

@@ -136,21 +136,33 @@ static bool is_stored(const direct *d, uint32_t node) {
     return false;
 }
 
+/* The value from which a root comes: its operand, if it is a reduction, else itself. */
+static uint32_t value_of_root(const direct *d, uint32_t root) {
+    const jitc_node *n = jitc_node_at(d->graph, root);
+    return n->op == JITC_OP_reduce ? n->a : root;
+}
+
 static jit_status store_root(direct *d, uint32_t node) {
-    uint32_t slot;
+    const jitc_node *n = jitc_node_at(d->graph, node);
+    uint32_t slot, value = instruction(d, value_of_root(d, node));
     if (is_stored(d, node))
         return JIT_OK;
     TRY(jitc_plan_add_slot(d->m.plan, d->graph, node, true, &slot));
-    TRY(jitc_write_store(&d->m, jitc_node_at(d->graph, node), instruction(d, node), slot));
+    if (n->op == JITC_OP_reduce)
+        TRY(jitc_write_combining(&d->m, node, value, slot, JITC_NONE));
+    else
+        TRY(jitc_write_store(&d->m, n, value, slot));
     return jitc_write_output(&d->m, slot);
 }
 
 static jit_status emit_roots(direct *d, size_t n, const uint32_t *roots) {
     for (size_t i = 0; i < n; ++i) {
-        if (jitc_node_size(jitc_node_at(d->graph, roots[i])) != d->lanes)
+        uint32_t value = value_of_root(d, roots[i]);
+        if (jitc_node_size(jitc_node_at(d->graph, value)) != d->lanes)
             d->given_up = true;
-        if (!d->given_up)
-            TRY(visit(d, roots[i]));
+        *d->busy |= (jitc_node_at(d->graph, roots[i])->flags & JITC_NODE_CLAIMED) != 0;
+        if (!d->given_up && !*d->busy)
+            TRY(visit(d, value));
         if (d->given_up || *d->busy)
             return JIT_OK;
     }
@@ -168,7 +180,7 @@ jit_status jitc_plan_direct(jitc_plan *p, jitc_graph *g, const jitc_options *o, 
     *done = false;
     if (n > MAX_ROOTS || d.base > UINT32_MAX - 3 * MAX_INSTRUCTIONS)
         return JIT_OK;
-    d.lanes = jitc_node_size(jitc_node_at(g, roots[0]));
+    d.lanes = jitc_node_size(jitc_node_at(g, value_of_root(&d, roots[0])));
     TRY(jitc_write_begin(&d.m, p, g, o, d.lanes));
     jit_status status = emit_roots(&d, n, roots);
     g->stamp_base = d.base + d.m.program->head.count;

@@ -1,7 +1,7 @@
 /* list.c: one group from a list of positions.  Layer: schedule.
  *
  * Leaves, and values that other kernels wrote, are emitted at their first use; everything else in
- * the order of the list. */
+ * the order of the list; then what goes to memory: stores, and operations that combine lanes. */
 #include "schedule/order.h"
 #include "schedule/write.h"
 
@@ -59,6 +59,15 @@ static jit_status operand_a(list_writer *w, uint32_t position, const jitc_node *
     }
 }
 
+/* What a scatter_reduce is told besides its operands. */
+static void note_reduction(list_writer *w, uint32_t position, uint32_t inst) {
+    bool part = jitc_order_part(w->order, position) != JITC_NONE;
+    w->m.program->inst[inst].aux =
+        (uint8_t) (jitc_node_aux(w->m.graph, w->order->at[position].node) |
+                   (part ? JITC_AUX_PART : 0));
+    w->m.scratch = true;
+}
+
 static jit_status emit_node(list_writer *w, uint32_t position, const jitc_node *n, uint32_t *out) {
     unsigned arity = jitc_ops[n->op].arity;
     uint32_t a = 0, b = 0, c = 0;
@@ -69,7 +78,10 @@ static jit_status emit_node(list_writer *w, uint32_t position, const jitc_node *
         TRY(operand(w, n->b, &b));
     if (arity > 2)
         TRY(operand(w, *jitc_node_c(w->m.graph, w->order->at[position].node), &c));
-    return jitc_write_operation(&w->m, n, a, b, c, out);
+    TRY(jitc_write_operation(&w->m, n, a, b, c, out));
+    if (__builtin_expect(n->op == JITC_OP_scatter_reduce, 0))
+        note_reduction(w, position, *out);
+    return JIT_OK;
 }
 
 /* Emit a position that this group has not emitted. Values of one element that an earlier part of a
@@ -95,17 +107,42 @@ static jit_status link_source(list_writer *w, uint32_t position) {
     return JIT_OK;
 }
 
-/* Put a target into memory; the result of a scatter is there already. */
+static jit_status store_value(list_writer *w, uint32_t node, uint32_t slot, const jitc_node *as) {
+    uint32_t value;
+    TRY(operand(w, node, &value));
+    return jitc_write_store(&w->m, as, value, slot);
+}
+
+/* An operation that combines lanes; `part`: the slot of its part, or NONE. */
+static jit_status combine(list_writer *w, uint32_t position, const jitc_node *n, uint32_t part) {
+    uint32_t a;
+    if (jitc_op_indexes(n->op))
+        TRY(buffer_of(w, jitc_order_position(w->order, n->a), false, &a));
+    else
+        TRY(operand(w, n->a, &a));
+    const jitc_position *at = &w->order->at[position];
+    return jitc_write_combining(&w->m, at->node, a, at->slot, part);
+}
+
+/* Put a target into memory, and its part; the result of a scatter is there already. */
 static jit_status store(list_writer *w, uint32_t position) {
-    const jitc_node *n = jitc_order_node(w->order, position);
-    uint32_t value, slot = w->order->at[position].slot;
-    if (jitc_ops[n->op].props & JITC_EFFECT) {
+    jitc_order *o = w->order;
+    const jitc_node *n = jitc_order_node(o, position);
+    uint32_t node = o->at[position].node, slot = o->at[position].slot;
+    uint32_t part = jitc_order_part(o, position);
+    if (jitc_op_combines(n->op))
+        TRY(combine(w, position, n, part == JITC_NONE ? part : o->at[part].slot));
+    else if (jitc_ops[n->op].props & JITC_EFFECT)
         TRY(link_source(w, position));
-    } else {
-        TRY(operand(w, w->order->at[position].node, &value));
-        TRY(jitc_write_store(&w->m, n, value, slot));
-    }
-    return jitc_write_output(&w->m, slot);
+    else
+        TRY(store_value(w, node, slot, n));
+    TRY(jitc_write_output(&w->m, slot));
+    if (part == JITC_NONE)
+        return JIT_OK;
+    if (!jitc_op_combines(n->op))
+        TRY(store_value(w, node, o->at[part].slot, jitc_order_node(o, part)));
+    o->at[part].ready = 1;
+    return jitc_write_output(&w->m, o->at[part].slot);
 }
 
 /* Emit the operations of the list; what has to be stored goes to order->stored. */
@@ -122,7 +159,8 @@ static jit_status emit_list(list_writer *w, const uint32_t *list, size_t count, 
                           sizeof *o->stored));
             o->stored[(*stored)++] = list[i];
         }
-        if (!jitc_op_is_leaf(jitc_order_node(o, list[i])->op) && at->value_group != w->m.number)
+        uint8_t op = jitc_order_node(o, list[i])->op;
+        if (!jitc_op_is_leaf(op) && !jitc_op_combines(op) && at->value_group != w->m.number)
             TRY(value_of(w, list[i], &unused));
     }
     return JIT_OK;

@@ -17,12 +17,20 @@ static uint32_t first_unmet(const jitc_order *o, uint32_t node, const jitc_node 
 }
 
 static jit_status append(jitc_order *o, uint32_t node, const jitc_node *n) {
+    if (*jitc_node_stamp(o->graph, node) >= o->base) /* a part, which came with its operation */
+        return JIT_OK;
     if (__builtin_expect(o->count == o->capacity, 0))
         TRY(jitc_grow((void **) &o->at, &o->capacity, o->count + 1, sizeof *o->at));
     *jitc_node_stamp(o->graph, node) = o->base + (uint32_t) o->count;
     o->at[o->count++] =
         (jitc_position) {.node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
     return JIT_OK;
+}
+
+/* What an operation with a part writes, it writes for all: nobody else will. */
+static jit_status append_part(jitc_order *o, uint32_t node) {
+    uint32_t part = jitc_graph_part_locked(o->graph, node);
+    return part ? append(o, part, jitc_node_at(o->graph, part)) : JIT_OK;
 }
 
 jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy) {
@@ -43,23 +51,10 @@ jit_status jitc_order_visit(jitc_order *o, uint32_t root, bool *busy) {
             continue;
         }
         TRY(append(o, node, n));
+        if (__builtin_expect(jitc_ops[n->op].props & JITC_EFFECT, 0))
+            TRY(append_part(o, node));
         if (!depth)
             return JIT_OK;
         node = o->stack[--depth];
     }
-}
-
-/* Sizes broadcast: 1 gives way to the other. */
-static uint64_t broadcast(uint64_t a, uint64_t b) {
-    return a == 1 ? b : a;
-}
-
-uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position) {
-    const jitc_node *n = jitc_order_node(o, position);
-    if (jitc_ops[n->op].form != JITC_FORM_SCATTER)
-        return jitc_node_size(n);
-    uint32_t operand[3];
-    jitc_order_operands(o, o->at[position].node, operand);
-    return broadcast(jitc_node_size(jitc_node_at(o->graph, operand[1])),
-                     jitc_node_size(jitc_node_at(o->graph, operand[2])));
 }

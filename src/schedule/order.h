@@ -18,7 +18,8 @@ typedef struct jitc_position {
 /** What the partition knows of a position. */
 typedef struct jitc_place {
     uint32_t stage;     /* earliest stage: what it needs in memory is written by stages before */
-    uint32_t low, high; /* stages of the kernels that compute it */
+    uint32_t kernel;    /* target: of those over the same lanes in this stage; see share.c */
+    uint64_t low, high; /* stage << 32 | kernel of the kernels that compute it */
     uint32_t cost;      /* operations to compute it from what is in memory */
     uint64_t lanes;     /* target: of the kernel that writes it */
     bool target;
@@ -33,8 +34,6 @@ typedef struct jitc_order {
     size_t root_capacity;
     uint32_t *stack;
     size_t stack_capacity;
-    bool plain;     /* one kernel does: one size, no scatter, everything indexed is in memory */
-    uint64_t lanes; /* of the first root */
     jitc_place *place;
     size_t place_capacity;
     uint32_t *target; /* positions */
@@ -69,12 +68,26 @@ static inline void jitc_order_operands(const jitc_order *o, uint32_t node, uint3
     out[1] = arity > 1 ? n->b : 0;
     out[2] = arity > 2 ? *jitc_node_c(o->graph, node) : 0;
 }
-/** Is operand a an array that is indexed, rather than a value? */
+/** Is operand a an array that is in memory, rather than a value? */
 static inline bool jitc_op_indexes(unsigned op) {
-    return jitc_ops[op].form == JITC_FORM_GATHER || jitc_ops[op].form == JITC_FORM_SCATTER;
+    uint8_t form = jitc_ops[op].form;
+    return form == JITC_FORM_GATHER || form == JITC_FORM_SCATTER || form == JITC_FORM_SORT;
+}
+/** Does it combine lanes, so that it stands behind what computes values? */
+static inline bool jitc_op_combines(unsigned op) {
+    return jitc_ops[op].form == JITC_FORM_REDUCE || jitc_ops[op].form == JITC_FORM_SORT;
 }
 static inline bool jitc_op_is_leaf(unsigned op) {
     return jitc_ops[op].form == JITC_FORM_LEAF;
+}
+
+/** The part of an operation that the plan writes, or NONE. It is right behind the operation. */
+static inline uint32_t jitc_order_part(const jitc_order *o, uint32_t position) {
+    uint32_t part = position + 1;
+    if (part == o->count || jitc_order_node(o, part)->op != JITC_OP_part ||
+        jitc_order_node(o, part)->a != o->at[position].node)
+        return JITC_NONE;
+    return part;
 }
 
 /** Append everything that `root` needs. *busy as in jitc_plan_make_locked(). */
@@ -85,8 +98,14 @@ jit_status jitc_plan_slot(jitc_plan *p, uint32_t position, bool output, uint32_t
 /** A group over `lanes` lanes from the positions in `list`; what it stores is `ready` then. */
 jit_status jitc_write_list(jitc_plan *p, const jitc_options *o, uint64_t lanes,
                            const uint32_t *list, size_t count);
+/* Kernels of one stage and lanes, in order of launch. */
+enum {
+    JITC_KERNEL_STORES,   /* stores, reductions, and scatters if there are no reductions */
+    JITC_KERNEL_SCATTERS, /* scatters beside reductions */
+    JITC_KERNEL_APART     /* and more: nothing but what combines lanes, and what that needs */
+};
+/** Fill in place.kernel of all targets. */
+void jitc_share_kernels(jitc_order *o);
 /** Groups for the targets of a plan. */
 jit_status jitc_partition(jitc_plan *p, const jitc_options *o);
-/** Lanes over which a node is computed: its size; a scatter: that of its values and indices. */
-uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position);
 #endif

@@ -1,10 +1,11 @@
 /* Which nodes have to be in memory, and in which kernel each is computed.
  *
  * A stage is a set of kernels that need only what stages before have written. The kernel of a
- * target is (stage, lanes). A value that is no target is computed inside every kernel that needs
- * it; if it is dear and more than one stage needs it, it becomes a target itself. A kernel that
- * would be too long for the compiler is cut where the fewest values are alive; these go through
- * memory. */
+ * target is (stage, lanes, kernel: share.c). A value that is no target is computed inside every
+ * kernel that needs it; if it is dear and more than one does, it becomes a target itself, in the
+ * first kernel of its lanes and stage. A kernel that would be too long for the compiler is cut
+ * where the fewest values are alive; these go through memory. What combines lanes is not cut: it is
+ * left over, when the kernels before have computed what it combines. */
 #include "schedule/order.h"
 #include <stdlib.h>
 
@@ -23,8 +24,17 @@ static jit_status add_target(jitc_plan *p, uint32_t position) {
     TRY(jitc_grow((void **) &o->target, &o->target_capacity, o->targets + 1, sizeof *o->target));
     o->target[o->targets++] = position;
     o->place[position].target = true;
-    o->place[position].lanes = jitc_order_lanes(o, position);
+    o->place[position].lanes = jitc_graph_lanes_locked(o->graph, o->at[position].node);
     return JIT_OK;
+}
+
+/* A part is written with its operation, which stands right before it. */
+static jit_status place_part(jitc_plan *p, uint32_t position) {
+    jitc_order *o = p->order;
+    uint32_t slot;
+    o->place[position] =
+        (jitc_place) {.stage = o->place[position - 1].stage, .low = UINT64_MAX, .target = true};
+    return jitc_plan_slot(p, position, true, &slot);
 }
 
 static uint32_t later(uint32_t a, uint32_t b) {
@@ -44,7 +54,9 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
     const jitc_node *n = jitc_order_node(o, position);
     uint32_t operand[3], cost = 1;
     jitc_order_operands(o, o->at[position].node, operand);
-    *place = (jitc_place) {.low = UINT32_MAX};
+    if (n->op == JITC_OP_part)
+        return place_part(p, position);
+    *place = (jitc_place) {.low = UINT64_MAX};
     for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
         uint32_t i = jitc_order_position(o, operand[k]);
         if (k == 0 && jitc_op_indexes(n->op)) {
@@ -64,15 +76,16 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
     return JIT_OK;
 }
 
-/* Users first: is this value needed by kernels of several stages, or by kernels over many lanes
- * though it is one element, and dear? */
+/* Users first: is this value needed by several kernels, or by kernels over many lanes though it is
+ * one element, and dear? One element is dear only if several stages need it. */
 static bool is_worth_storing(const jitc_order *o, uint32_t position, bool uniform) {
     const jitc_place *place = &o->place[position];
     const jitc_node *n = jitc_order_node(o, position);
     if (jitc_op_is_leaf(n->op) || jitc_ops[n->op].form == JITC_FORM_MASKED)
         return false;
-    return (place->low != place->high && place->cost > DEAR) ||
-           (uniform && place->cost > DEAR_UNIFORM);
+    bool several =
+        jitc_node_size(n) == 1 ? place->low >> 32 != place->high >> 32 : place->low != place->high;
+    return (several && place->cost > DEAR) || (uniform && place->cost > DEAR_UNIFORM);
 }
 
 /* Hand the stages that compute a position down to its operands. */
@@ -80,17 +93,17 @@ static jit_status place_backward(jitc_plan *p, uint32_t position) {
     jitc_order *o = p->order;
     jitc_place *place = &o->place[position];
     jitc_position *at = &o->at[position];
-    if (!place->target && place->low == UINT32_MAX)
+    if (!place->target && place->low == UINT64_MAX)
         return JIT_OK;          /* only indexed, and in memory */
     bool uniform = at->visited; /* a user has more than one lane; see below */
     if (!place->target && is_worth_storing(o, position, uniform && !at->ready)) {
-        place->stage = place->low;
+        place->stage = (uint32_t) (place->low >> 32);
         TRY(add_target(p, position));
     }
     if (place->target)
-        place->low = place->high = place->stage;
+        place->low = place->high = (uint64_t) place->stage << 32 | place->kernel;
     const jitc_node *n = jitc_order_node(o, position);
-    uint64_t size = jitc_order_lanes(o, position);
+    uint64_t size = jitc_graph_lanes_locked(o->graph, at->node);
     uint32_t operand[3];
     jitc_order_operands(o, at->node, operand);
     for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
@@ -98,7 +111,7 @@ static jit_status place_backward(jitc_plan *p, uint32_t position) {
             continue;
         uint32_t i = jitc_order_position(o, operand[k]);
         o->place[i].low = place->low < o->place[i].low ? place->low : o->place[i].low;
-        o->place[i].high = later(o->place[i].high, place->high);
+        o->place[i].high = place->high > o->place[i].high ? place->high : o->place[i].high;
         if (size != 1 && jitc_node_size(jitc_order_node(o, i)) == 1)
             o->at[i].visited = 1;
     }
@@ -114,6 +127,7 @@ static jit_status place_all(jitc_plan *p) {
     for (uint32_t i = 0; i < o->count; ++i)
         if (o->at[i].slot != JITC_NONE)
             TRY(add_target(p, i)); /* roots */
+    jitc_share_kernels(o);
     for (uint32_t i = (uint32_t) o->count; i-- > 0;)
         TRY(place_backward(p, i));
     for (uint32_t i = 0; i < o->count; ++i)
@@ -121,8 +135,8 @@ static jit_status place_all(jitc_plan *p) {
     return JIT_OK;
 }
 
-/* By stage, then lanes: one element first, so that kernels over many lanes can read it; no element
- * last, since a kernel that does not run stores nothing for others. */
+/* By stage, lanes, kernel: one element first, so that kernels over many lanes can read it; no
+ * element last, since a kernel that does not run stores nothing for others. */
 static int compare_targets(const void *a, const void *b, void *context) {
     const jitc_order *o = context;
     uint32_t i = *(const uint32_t *) a, k = *(const uint32_t *) b;
@@ -131,6 +145,8 @@ static int compare_targets(const void *a, const void *b, void *context) {
         return x->stage < y->stage ? -1 : 1;
     if (x->lanes != y->lanes)
         return x->lanes - 1 < y->lanes - 1 ? -1 : 1; /* 0 wraps around */
+    if (x->kernel != y->kernel)
+        return x->kernel < y->kernel ? -1 : 1;
     return i < k ? -1 : i > k;
 }
 
@@ -241,7 +257,10 @@ static jit_status spill(jitc_plan *p, size_t first, size_t end, uint64_t lanes) 
     return JIT_OK;
 }
 
-static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t lanes) {
+/* The list as one kernel or, if it is long, several. One that is cut is cut also behind entry
+ * `maps`, from which on there is nothing but what combines lanes. */
+static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t lanes,
+                             size_t maps) {
     jitc_order *o = p->order;
     size_t limit = options->kernel_ops > 2 ? (size_t) options->kernel_ops : 2, first = 0;
     void *ends = NULL;
@@ -249,13 +268,15 @@ static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t
     if (o->list_count > limit) {
         TRY(find_last_uses(o));
         TRY(jitc_calloc(limit + 1, sizeof(uint32_t), &ends));
+    } else {
+        maps = o->list_count;
     }
     while (status == JIT_OK && first < o->list_count) {
-        size_t end = o->list_count;
-        if (end - first > limit) {
+        size_t end = first < maps && maps < o->list_count ? maps : o->list_count;
+        if (end - first > limit)
             end = best_cut(o, first, limit, lanes, ends);
+        if (end < o->list_count)
             TRY_GOTO(spill(p, first, end, lanes), out);
-        }
         status = jitc_write_list(p, options, lanes, o->list + first, end - first);
         first = end;
     }
@@ -264,16 +285,28 @@ out:
     return status;
 }
 
-/* One kernel (or, if it is long, several) for targets first ... end-1, which share stage and lanes.
- */
+/* What a target combines, if that is to be computed. */
+static jit_status collect_combined(jitc_order *o, uint32_t target, uint32_t mark) {
+    const jitc_node *n = jitc_order_node(o, target);
+    uint32_t position = jitc_order_position(o, n->a);
+    if (jitc_op_indexes(n->op) || !is_open(o, position, mark))
+        return JIT_OK;
+    return collect(o, position, mark);
+}
+
+/* One kernel (or, if it is long, several) for targets first ... end-1, which share it. */
 static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t first, size_t end) {
     jitc_order *o = p->order;
-    uint64_t lanes = o->place[o->target[first]].lanes;
+    const jitc_place *place = &o->place[o->target[first]];
+    uint32_t mark = (uint32_t) p->groups + 1;
     o->list_count = 0;
+    for (size_t i = first; i < end && place->kernel >= JITC_KERNEL_APART; ++i)
+        TRY(collect_combined(o, o->target[i], mark));
+    size_t maps = place->kernel >= JITC_KERNEL_APART ? o->list_count : SIZE_MAX;
     for (size_t i = first; i < end; ++i)
         if (!o->at[o->target[i]].ready)
-            TRY(collect(o, o->target[i], (uint32_t) p->groups + 1));
-    return o->list_count ? emit_parts(p, options, lanes) : JIT_OK;
+            TRY(collect(o, o->target[i], mark));
+    return o->list_count ? emit_parts(p, options, place->lanes, maps) : JIT_OK;
 }
 
 /* Is the plan one kernel that is only too long? Values of one element, which would be computed
@@ -283,7 +316,8 @@ static bool is_merely_long(const jitc_order *o) {
     for (uint32_t i = 0; i < o->count; ++i) {
         const jitc_node *n = jitc_order_node(o, i);
         bool leaf = jitc_op_is_leaf(n->op);
-        if (jitc_op_indexes(n->op) || (!leaf && jitc_node_size(n) != lanes) ||
+        if (jitc_op_indexes(n->op) || jitc_ops[n->op].props & JITC_EFFECT ||
+            (!leaf && jitc_node_size(n) != lanes) ||
             (leaf && !o->at[i].ready && o->at[i].slot != JITC_NONE))
             return false;
     }
@@ -299,7 +333,8 @@ static jit_status cut_plain(jitc_plan *p, const jitc_options *options) {
         o->list[i] = i;
         o->at[i].visited = 1;
     }
-    return emit_parts(p, options, jitc_node_size(jitc_order_node(o, (uint32_t) o->count - 1)));
+    uint64_t lanes = jitc_node_size(jitc_order_node(o, (uint32_t) o->count - 1));
+    return emit_parts(p, options, lanes, SIZE_MAX);
 }
 
 jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {
@@ -313,7 +348,7 @@ jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {
         const jitc_place *a = &o->place[o->target[first]];
         for (end = first + 1; end < targets; ++end) {
             const jitc_place *b = &o->place[o->target[end]];
-            if (b->stage != a->stage || b->lanes != a->lanes)
+            if (b->stage != a->stage || b->lanes != a->lanes || b->kernel != a->kernel)
                 break;
         }
         TRY(make_kernel(p, options, first, end));

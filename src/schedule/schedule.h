@@ -5,12 +5,13 @@
  *
  *   order.c       every node that the roots need, operands first ("positions")
  *   partition.c   which of them have to be in memory; the kernels, in order of launch
+ *   share.c       which of these are written by one kernel
  *   list.c        the program and the parameters of each, from a list of positions
  *
  * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or
- * scatter, if it is the result of a scatter, or if several kernels need it and it would be dear to
- * compute twice. A plan holds a reference to each node that it will write and to each buffer that
- * it reads. */
+ * scatter, if it is the result of a scatter or of what combines lanes, or if several kernels need
+ * it and it would be dear to compute twice. A plan holds a reference to each node that it will
+ * write and to each buffer that it reads. */
 #ifndef JITC_SCHEDULE_SCHEDULE_H
 #define JITC_SCHEDULE_SCHEDULE_H
 #include "ir/program.h"
@@ -31,10 +32,11 @@ typedef struct jitc_slot {
 } jitc_slot;
 
 typedef enum jitc_param_kind {
-    JITC_PARAM_BITS,  /* a literal, or a number of elements */
-    JITC_PARAM_READ,  /* address of a slot */
-    JITC_PARAM_WRITE, /* address of a slot */
-    JITC_PARAM_REPORT /* address of a jitc_bounds_report */
+    JITC_PARAM_BITS,   /* a literal, or a number of elements */
+    JITC_PARAM_READ,   /* address of a slot */
+    JITC_PARAM_WRITE,  /* address of a slot */
+    JITC_PARAM_REPORT, /* address of a jitc_bounds_report */
+    JITC_PARAM_SCRATCH /* address of memory that only this kernel uses; 0: it needs none */
 } jitc_param_kind;
 
 typedef struct jitc_param {

@@ -24,7 +24,7 @@ jit_status jitc_write_begin(jitc_writer *m, jitc_plan *p, jitc_graph *g, const j
     jitc_group *group;
     TRY(new_group(p, &group));
     group->lanes = lanes;
-    *m = (jitc_writer) {p, g, group, &group->program, (uint32_t) p->groups};
+    *m = (jitc_writer) {p, g, group, &group->program, (uint32_t) p->groups, false, JITC_NONE};
     if (lanes > INT32_MAX)
         m->program->head.flags |= JITC_PROGRAM_WIDE;
     if (o->fast_math)
@@ -92,6 +92,34 @@ jit_status jitc_write_store(jitc_writer *m, const jitc_node *n, uint32_t value, 
     return jitc_program_add(m->program, inst, &unused);
 }
 
+/* Lanes of a block: one parameter for all of the group. */
+static jit_status block_param(jitc_writer *m, uint64_t lanes, uint32_t *out) {
+    if (m->block == JITC_NONE)
+        TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = lanes}, &m->block));
+    *out = m->block;
+    return JIT_OK;
+}
+
+jit_status jitc_write_combining(jitc_writer *m, uint32_t node, uint32_t a, uint32_t slot,
+                                uint32_t part) {
+    const jitc_node *n = jitc_node_at(m->graph, node);
+    uint32_t unused;
+    jitc_inst inst = {.op = n->op,
+                      .type = (uint8_t) jitc_node_type(n),
+                      .aux = jitc_node_aux(m->graph, node),
+                      .a = a};
+    TRY(add_pointer(m, slot, JITC_PARAM_WRITE, &inst.b));
+    if (n->op == JITC_OP_block_reduce)
+        TRY(block_param(m, jitc_node_block(m->graph, node), &inst.c));
+    if (part != JITC_NONE) {
+        inst.aux |= JITC_AUX_PART;
+        TRY(add_pointer(m, part, JITC_PARAM_WRITE, &inst.c));
+    }
+    m->program->head.shape = (uint32_t) jitc_op_shape(n->op);
+    m->scratch = true;
+    return jitc_program_add(m->program, inst, &unused);
+}
+
 jit_status jitc_write_output(jitc_writer *m, uint32_t slot) {
     jitc_group *g = m->group;
     TRY(jitc_grow((void **) &g->output, &g->output_capacity, g->outputs + 1, sizeof *g->output));
@@ -99,10 +127,21 @@ jit_status jitc_write_output(jitc_writer *m, uint32_t slot) {
     return JIT_OK;
 }
 
+static jit_status add_scratch(jitc_writer *m) {
+    jitc_program_head *head = &m->program->head;
+    uint32_t unused;
+    head->flags |= JITC_PROGRAM_SCRATCH;
+    TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_SCRATCH}, &head->scratch));
+    for (int i = 1; i < JITC_SCRATCH_PARAMS; ++i)
+        TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS}, &unused));
+    return JIT_OK;
+}
+
+/* Can an index be out of range? */
 static bool indexes(const jitc_program *p) {
     for (uint32_t i = 0; i < p->head.count; ++i)
         if (p->inst[i].op == JITC_OP_buffer)
-            return true;
+            return p->head.shape != JITC_SHAPE_SORT;
     return false;
 }
 
@@ -115,6 +154,8 @@ jit_status jitc_write_end(jitc_writer *m, const jitc_options *o) {
         bytes += m->plan->slot[m->group->output[i]].used_bytes;
     if (bytes >= STREAM_BYTES)
         head->flags |= JITC_PROGRAM_STREAM;
+    if (m->scratch)
+        TRY(add_scratch(m));
     if (!o->bounds_check || !indexes(m->program))
         return JIT_OK;
     head->flags |= JITC_PROGRAM_BOUNDS;

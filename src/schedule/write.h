@@ -11,12 +11,14 @@ typedef struct jitc_writer {
     jitc_group *group;
     jitc_program *program;
     uint32_t number; /* of the group, from 1 */
+    bool scratch;    /* it needs memory to work in */
+    uint32_t block;  /* parameter: lanes of a block; NONE: there is none yet */
 } jitc_writer;
 
 /** Start a new group of the plan. */
 jit_status jitc_write_begin(jitc_writer *m, jitc_plan *p, jitc_graph *g, const jitc_options *o,
                             uint64_t lanes);
-/** Flags that follow from the whole, and the parameter for reports. */
+/** Flags that follow from the whole, and the parameters for scratch memory and reports. */
 jit_status jitc_write_end(jitc_writer *m, const jitc_options *o);
 
 /** A literal: a parameter, or (baked) part of the program. */
@@ -41,6 +43,10 @@ static inline jit_status jitc_write_operation(jitc_writer *m, const jitc_node *n
 }
 /** Store instruction `value` as the elements of node n. */
 jit_status jitc_write_store(jitc_writer *m, const jitc_node *n, uint32_t value, uint32_t slot);
+/** Operation `node`, which combines lanes of instruction `a` and writes `slot`, and its part `part`
+ * unless that is NONE. Behind all that computes values. */
+jit_status jitc_write_combining(jitc_writer *m, uint32_t node, uint32_t a, uint32_t slot,
+                                uint32_t part);
 /** The group writes `slot`. */
 jit_status jitc_write_output(jitc_writer *m, uint32_t slot);
 
@@ -56,7 +62,8 @@ static inline bool jitc_write_bakes(const jitc_graph *g, const jitc_node *user) 
 jit_status jitc_plan_add_slot(jitc_plan *p, jitc_graph *g, uint32_t node, bool output,
                               uint32_t *out);
 /** The plan in one pass, if one kernel does it: everything has one size (or one element), what is
- *  indexed is in memory, and there is no scatter. *done says whether; if not, nothing is left. */
+ *  indexed is in memory, and of what has effects there are only reductions that are roots. *done
+ * says whether; if not, nothing is left. */
 jit_status jitc_plan_direct(jitc_plan *p, jitc_graph *g, const jitc_options *o, size_t n,
                             const uint32_t *roots, bool *busy, bool *done);
 #endif
