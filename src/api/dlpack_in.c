@@ -365,39 +365,20 @@ static jit_status import_tensor(import_request *m, const jit_import_options *opt
 /* The tensor is ours: if no buffer has taken it, it ends here. */
 static jit_status finish(import_request *m, jit_status status) {
     if (m->release)
-        m->release(m->managed);
+        jitc_error_call(m->release, m->managed);
     return status;
 }
 
-/* The deleter may use the library, and does not hide what went wrong before. */
-static void keeping_error(void (*call)(void *), void *tensor) {
-    jitc_error before;
-    bool failed = jit_error_status() != JIT_OK;
-    if (failed)
-        jitc_error_take(&before);
-    call(tensor);
-    if (failed)
-        jitc_error_restore(&before);
-}
-
-static void call_versioned(void *p) {
+static void delete_versioned(void *p) {
     DLManagedTensorVersioned *t = p;
     if (t->deleter)
         t->deleter(t);
 }
 
-static void call_legacy(void *p) {
+static void delete_legacy(void *p) {
     DLManagedTensor *t = p;
     if (t->deleter)
         t->deleter(t);
-}
-
-static void delete_versioned(void *p) {
-    keeping_error(call_versioned, p);
-}
-
-static void delete_legacy(void *p) {
-    keeping_error(call_legacy, p);
 }
 
 static jit_status check_arguments(const char *function, const void *tensor, jit_var *out) {

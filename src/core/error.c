@@ -39,6 +39,16 @@ void jitc_error_restore(const jitc_error *taken) {
         jitc_error_forgive(taken);
 }
 
+void jitc_error_call(void (*function)(void *), void *context) {
+    jitc_error before;
+    bool failed = thread_error.status != JIT_OK;
+    if (failed)
+        jitc_error_take(&before);
+    function(context);
+    if (failed)
+        jitc_error_restore(&before);
+}
+
 const char *jit_error(void) {
     return thread_error.text;
 }

@@ -25,6 +25,10 @@ void jitc_error_restore(const jitc_error *taken);
  */
 void jitc_error_forgive(const jitc_error *taken);
 
+/** Call a function of the user's, which may use the library: if the thread has an error already, it
+ * stays what it is. */
+void jitc_error_call(void (*function)(void *context), void *context);
+
 /** Return from the enclosing function with the status of `expression` unless it is JIT_OK. */
 #define TRY(expression)                                                                            \
     do {                                                                                           \

@@ -30,7 +30,7 @@ jit_status jitc_buffer_map(jitc_device *d, void *pointer, size_t bytes, void (*r
 static void end_foreign(void *p) {
     jitc_buffer *b = p;
     if (b->release)
-        b->release(b->context);
+        jitc_error_call(b->release, b->context);
     free(b->reads);
     free(b);
 }
