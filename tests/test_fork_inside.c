@@ -128,6 +128,110 @@ static void sleep_in_call(void *context) {
         usleep(50);
 }
 
+/* ---- Releases that wait for each other ---- */
+
+/* Two arrays end in one evaluation. The first to be released forks, or sleeps; the second waits. */
+typedef struct line {
+    caller caller;
+    sleeper sleeper;
+    jit_var sum;
+    bool sleeps;
+    atomic_int released;
+} line;
+
+static void release_in_line(void *context) {
+    line *l = context;
+    if (atomic_fetch_add(&l->released, 1))
+        return;
+    if (l->sleeps)
+        sleep_in_call(&l->sleeper);
+    else
+        fork_inside(&l->caller);
+}
+
+/* They are read by a kernel that another one of the same evaluation follows. */
+static void make_line(line *l) {
+    static uint32_t memory[2][SIZE];
+    jit_var m[2], x = fork_ones(B, SIZE / 2);
+    for (int i = 0; i < 2; ++i) {
+        m[i] = jit_map(B, JIT_u32, memory[i], SIZE, release_in_line, l);
+        ASSERT_VAR(m[i]);
+    }
+    l->sum = jit_add(m[0], m[1]);
+    l->sleeper.v = jit_add(x, x);
+    jit_unref(m[0]), jit_unref(m[1]), jit_unref(x);
+}
+
+static void *evaluate_line(void *context) {
+    line *l = context;
+    jit_schedule(l->sum);
+    jit_schedule(l->sleeper.v);
+    jit_eval();
+    jit_sync_thread();
+    return NULL;
+}
+
+static void drop_line(line *l) {
+    jit_unref(l->sum);
+    jit_unref(l->sleeper.v);
+}
+
+Test(fork_inside, the_child_of_a_release_calls_those_that_wait_for_it, .timeout = 120) {
+    fork_need_cpu();
+    fork_begin();
+    jit_var x = fork_ones(B, SIZE);
+    line l = {.caller = new_caller(true)};
+    make_line(&l);
+    evaluate_line(&l);
+    ASSERT_OK(jit_sync_all_devices());
+    if (getpid() != l.caller.parent)
+        _exit(atomic_load(&l.released) == 2 ? fork_use_everything(x) : 98);
+    cr_assert_eq(l.caller.status, FINE, "%d", l.caller.status);
+    cr_assert_eq(atomic_load(&l.released), 2);
+    drop_line(&l);
+    jit_unref(x);
+    support_shutdown();
+}
+
+/* The one that another thread is calling counts as called; those behind it are called here. */
+static int call_the_others(void *context) {
+    line *l = context;
+    NEED(atomic_load(&l->released) == 1);
+    NEED(fork_all_are(l->sleeper.v, 2));
+    jit_var again = jit_add(l->sleeper.v, l->sleeper.v);
+    NEED(fork_all_are(again, 4));
+    NEED(jit_sync_all_devices() == JIT_OK);
+    NEED(atomic_load(&l->released) == 2);
+    jit_shutdown();
+    NEED(atomic_load(&l->released) == 2);
+    return FINE;
+}
+
+static int call_the_others_at_the_end(void *context) {
+    line *l = context;
+    jit_shutdown();
+    NEED(atomic_load(&l->released) == 2);
+    return FINE;
+}
+
+Test(fork_inside, what_waits_for_another_threads_release_is_released_by_the_child, .timeout = 120) {
+    fork_need_cpu();
+    fork_begin();
+    line l = {.sleeps = true};
+    make_line(&l);
+    pthread_create(&l.sleeper.thread, NULL, evaluate_line, &l);
+    while (!atomic_load(&l.sleeper.inside))
+        usleep(20);
+    ASSERT_CHILD(call_the_others, &l);
+    ASSERT_CHILD(call_the_others_at_the_end, &l);
+    atomic_store(&l.sleeper.go, 1);
+    pthread_join(l.sleeper.thread, NULL);
+    ASSERT_OK(jit_sync_all_devices());
+    cr_assert_eq(atomic_load(&l.released), 2);
+    drop_line(&l);
+    support_shutdown();
+}
+
 static void *evaluate(void *context) {
     sleeper *s = context;
     jit_schedule(s->v);

@@ -51,8 +51,9 @@ JIT_API jit_status jit_set_option(const char *name, const char *value);
 /** Print an option's value into `text`, cut to `size` bytes; booleans as 0 or 1. */
 JIT_API jit_status jit_get_option(const char *name, char *text, size_t size);
 /** Send messages of level <= `level` (0 errors, 1 warnings, 2 info, 3 debug) to `callback`; NULL:
- * to stderr. The callback may be called from any thread, under no lock. Setting the option
- * log_level changes the level too. */
+ * to stderr. The callback may be called from any thread, under no lock, and in the middle of an
+ * evaluation: it must not evaluate or schedule (JIT_UNSUPPORTED). Setting the option log_level
+ * changes the level too. */
 JIT_API void jit_set_log(void (*callback)(void *context, int level, const char *text),
                          void *context, int level);
 
@@ -74,9 +75,9 @@ JIT_API jit_var jit_counter(jit_backend backend, size_t size);
 /** A copy of `size` elements of host memory, which may change when the call returns. */
 JIT_API jit_var jit_from_host(jit_backend backend, jit_dtype type, const void *data, size_t size);
 /** An array in memory that the caller owns and that must stay, and not be written by others, until
- * `release(context)` is called: once, from any thread, under no lock, after the last use. On
- * failure release is not called. CPU backend: host memory; `data` is aligned to its element. The
- * library never writes to it. */
+ * `release(context)` is called: once, from any thread, under no lock, after the last use, and not
+ * in the middle of an evaluation, so that it may itself evaluate. On failure release is not called.
+ * CPU backend: host memory; `data` is aligned to its element. The library never writes to it. */
 JIT_API jit_var jit_map(jit_backend backend, jit_dtype type, void *data, size_t size,
                         void (*release)(void *context), void *context);
 /** One value (size 1), which broadcasts against any size. f16 and bf16 round `value` to nearest

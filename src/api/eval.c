@@ -216,7 +216,7 @@ static jit_status launch_group(evaluation *e, size_t i, jitc_cached *kernel) {
     jitc_plan_settle_locked(e->plan, e->graph, i);
     jitc_graph_unlock(e->graph);
     if (i + 1 < e->plan->groups)
-        jitc_plan_drop_buffers(e->plan, i);
+        jitc_plan_drop_buffers(e->plan, e->graph, i);
     return JIT_OK;
 }
 
@@ -277,7 +277,7 @@ static jit_status evaluate_some(jitc_thread *t, jit_backend backend, int device,
     announce();
     for (size_t i = 0; i < e.kernels; ++i)
         jitc_cache_release(jitc_runtime.cache, t->kernels[i]);
-    jitc_plan_drop_all_buffers(e.plan);
+    jitc_plan_drop_all_buffers(e.plan, e.graph);
     return status;
 }
 
@@ -315,8 +315,19 @@ static jit_status evaluate_list(jitc_graph *g, jitc_thread *t, bool leaves) {
     return status;
 }
 
+/* A function of the log may be called in the middle of an evaluation, and call the library. */
+static jit_status check_outside(const char *function, const jitc_thread *t) {
+    if (!t->evaluating)
+        return JIT_OK;
+    return jitc_fail(JIT_UNSUPPORTED,
+                     "%s: the thread is in the middle of an evaluation: the function of "
+                     "jit_set_log() must not evaluate",
+                     function);
+}
+
 /* Hold v and append it to the thread's list. */
 static jit_status schedule_var(const char *function, jitc_graph *g, jitc_thread *t, jit_var v) {
+    TRY(check_outside(function, t));
     jit_status status = JIT_OK;
     jitc_graph_lock(g); /* the list too: a forked child reads those of other threads */
     uint32_t node = jitc_graph_find_locked(g, function, v);
@@ -355,17 +366,30 @@ static void release_list(jitc_graph *g, jitc_thread *t) {
     jitc_graph_unlock(g);
 }
 
-jit_status jitc_eval_thread(const char *function, jitc_thread *t, jit_var v, bool leaves) {
-    jitc_graph *g = jitc_api_graph(function);
-    if (!g)
-        return JIT_NOT_INITIALIZED;
+static jit_status evaluate(const char *function, jitc_graph *g, jitc_thread *t, jit_var v,
+                           bool leaves) {
     if (v)
         TRY(schedule_var(function, g, t, v));
     if (!t->scheduled_count)
         return JIT_OK;
+    TRY(check_outside(function, t));
+    t->evaluating = true;
     drop_dead(g, t);
     jit_status status = evaluate_list(g, t, leaves);
     release_list(g, t);
+    t->evaluating = false;
+    return status;
+}
+
+/* User code, which may evaluate, is called behind this, not in the middle: the list and the plan
+ * are the thread's, and what it has claimed nobody can evaluate. */
+jit_status jitc_eval_thread(const char *function, jitc_thread *t, jit_var v, bool leaves) {
+    jitc_graph *g = jitc_api_graph(function);
+    if (!g)
+        return JIT_NOT_INITIALIZED;
+    jitc_graph_hold();
+    jit_status status = evaluate(function, g, t, v, leaves);
+    jitc_graph_let_go(g);
     return status;
 }
 

@@ -7,7 +7,9 @@
  * The child has the graph, the compiled kernels and the CPU backend as they were. What was queued
  * on the CPU goes on in both processes, so nobody waits for it here. What other threads had begun
  * is given up: their records are set aside, and the nodes that they were evaluating can be
- * evaluated by others. The CUDA backend cannot go on, and says so.
+ * evaluated by others. A release that another thread is calling counts as called; those that it
+ * has held back are called by the child, too, for its copy of the memory: they are in the graph, or
+ * in the plans of the records until the runtime ends. The CUDA backend cannot go on, and says so.
  *
  * ORDER of locks: each before those below it, by which no two threads wait for each other.
  *

@@ -114,7 +114,7 @@ static void end_remains(remains *r) {
         jitc_device_sync(r->device[i]);
     if (r->graph) /* there is nothing left of a runtime that goes on */
         jitc_event_end_all();
-    jitc_thread_end_orphans(r->orphans);
+    jitc_thread_end_orphans(r->orphans, r->graph);
     jitc_graph_destroy(r->graph);
     jitc_cache_destroy(r->cache);
     for (size_t i = 0; i < r->devices; ++i)

@@ -62,6 +62,7 @@ typedef struct jitc_thread {
     jitc_thread_state state[JITC_BACKENDS][JITC_MAX_DEVICES];
     uint32_t *scheduled; /* nodes, each held */
     size_t scheduled_count, scheduled_capacity;
+    bool evaluating;  /* the list and what follows are in use */
     jitc_plan plan;   /* scratch */
     uint64_t *params; /* scratch */
     size_t param_capacity;
@@ -104,6 +105,7 @@ void jitc_api_forget_devices_locked(void) REQUIRES(&jitc_runtime.lock);
 /** In the child after fork(): set the records of all other threads aside; what they had begun in
  * the graph (NULL: there is none) is given up. Calls no user code. */
 void jitc_thread_forked_locked(jitc_graph *g) REQUIRES(&jitc_runtime.lock);
-/** Drop the buffers that such records hold. Not under a lock. */
-void jitc_thread_end_orphans(struct jitc_thread *orphans);
+/** Drop the buffers that such records hold; foreign memory goes with the graph. Not under a lock.
+ */
+void jitc_thread_end_orphans(struct jitc_thread *orphans, jitc_graph *g);
 #endif

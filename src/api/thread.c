@@ -34,7 +34,7 @@ static void release_scheduled_locked(jitc_thread *t, jitc_graph *g) {
 
 static void release_scheduled(jitc_thread *t) {
     jitc_graph *g = jitc_load_acquire(&jitc_runtime.graph); /* pairs with jit_init */
-    if (g && t->scheduled_count) {
+    while (g && t->scheduled_count) { /* again if user code has scheduled more */
         jitc_graph_lock(g);
         release_scheduled_locked(t, g);
         jitc_graph_unlock(g);
@@ -190,9 +190,9 @@ void jitc_thread_forked_locked(jitc_graph *g) {
     }
 }
 
-void jitc_thread_end_orphans(jitc_thread *orphans) {
+void jitc_thread_end_orphans(jitc_thread *orphans, jitc_graph *g) {
     for (jitc_thread *t = orphans; t; t = t->next) {
-        jitc_plan_drop_all_buffers(&t->plan);
+        jitc_plan_drop_all_buffers(&t->plan, g);
         jitc_plan_finish(&t->plan);
     }
 }

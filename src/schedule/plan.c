@@ -173,22 +173,34 @@ bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t g
            jitc_load_acquire(&b->refs.count) == 2;
 }
 
-static void drop(jitc_slot *s) {
+/* Out of the slot and into the graph in one step: a forked child has it once. */
+static void drop_foreign(jitc_graph *g, jitc_slot *s) {
+    jitc_graph_lock(g);
+    jitc_graph_drop_foreign_locked(g, s->buffer);
+    s->buffer = NULL;
+    jitc_graph_unlock(g);
+}
+
+static void drop(jitc_graph *g, jitc_slot *s) {
     jitc_buffer *b = s->buffer;
+    if (b->foreign) {
+        drop_foreign(g, s);
+        return;
+    }
     s->buffer = NULL;
     jitc_buffer_unref(b);
 }
 
-void jitc_plan_drop_buffers(jitc_plan *p, size_t group) {
+void jitc_plan_drop_buffers(jitc_plan *p, jitc_graph *g, size_t group) {
     for (uint32_t i = p->group[group].last; i != JITC_NONE; i = p->slot[i].next_last)
         if (p->slot[i].buffer)
-            drop(&p->slot[i]);
+            drop(g, &p->slot[i]);
 }
 
-void jitc_plan_drop_all_buffers(jitc_plan *p) {
+void jitc_plan_drop_all_buffers(jitc_plan *p, jitc_graph *g) {
     for (size_t i = 0; i < p->slots; ++i)
         if (p->slot[i].buffer)
-            drop(&p->slot[i]);
+            drop(g, &p->slot[i]);
 }
 
 void jitc_plan_finish(jitc_plan *p) {

@@ -86,10 +86,11 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i);
 bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t group, uint32_t s);
 /** Give up: targets of the groups that are not settled are not evaluated. */
 void jitc_plan_abandon_locked(jitc_plan *p, jitc_graph *g);
-/** Drop the references to the buffers that no group behind `group` uses; not under a lock. */
-void jitc_plan_drop_buffers(jitc_plan *p, size_t group);
+/** Drop the references to the buffers that no group behind `group` uses; not under a lock. Foreign
+ * memory waits in the graph: see jitc_graph_drop_foreign_locked(). */
+void jitc_plan_drop_buffers(jitc_plan *p, jitc_graph *g, size_t group);
 /** All of them. */
-void jitc_plan_drop_all_buffers(jitc_plan *p);
+void jitc_plan_drop_all_buffers(jitc_plan *p, jitc_graph *g);
 /** Free the scratch memory. */
 void jitc_plan_finish(jitc_plan *p);
 #endif

@@ -182,43 +182,83 @@ NOINLINE void jitc_reap(jitc_graph *g, uint32_t budget) {
     }
 }
 
+/* The calling thread calls no `release` now: it is calling one, or is in the middle of something
+ * that one may do as well. A release may end the life of others: those wait for the loop that runs
+ * already, however long the line is. */
+static _Thread_local struct {
+    unsigned depth;
+    bool kept; /* there is something in the line */
+} held;
+
+void jitc_graph_hold(void) {
+    ++held.depth;
+}
+
+/* The line is the graph's, not the thread's: so a forked child has it, with what is in it. */
+void jitc_graph_drop_foreign_locked(jitc_graph *g, jitc_buffer *b) {
+    if (jitc_refcount_down_if_shared(&b->refs))
+        return;
+    b->next_free = g->p->dead_foreign;
+    g->p->dead_foreign = b;
+    held.kept = true;
+}
+
+/* The buffers of dead nodes: own ones to `out`; returns how many. */
 static uint32_t take_buffers(jitc_graph *g, jitc_buffer *out[BUFFERS_AT_ONCE]) {
     uint32_t count = 0;
     while (g->p->dead_data && count < BUFFERS_AT_ONCE) {
         uint32_t i = g->p->dead_data, *stamp = jitc_node_stamp(g, i);
+        jitc_buffer *b = jitc_node_buffer(g, i);
         g->p->dead_data = *stamp;
         *stamp = 0;
-        out[count++] = jitc_node_buffer(g, i);
         *jitc_node_value(g, i) = 0;
         free_slot(g, i, jitc_node_at(g, i));
+        if (b && b->foreign)
+            jitc_graph_drop_foreign_locked(g, b);
+        else
+            out[count++] = b;
     }
     return count;
 }
 
-/* The calling thread gives up no buffers now: it is about to, or is doing it. Their release is user
- * code that may end the life of others: those wait for the loop that runs already, however long the
- * line is. */
-static _Thread_local bool holding_buffers;
+static void give_own_back(jitc_graph *g) UNCHECKED_LOCKING {
+    jitc_buffer *buffers[BUFFERS_AT_ONCE];
+    while (g->p->dead_data) {
+        uint32_t count = take_buffers(g, buffers);
+        jitc_lock_release(&g->p->lock);
+        for (uint32_t i = 0; i < count; ++i)
+            jitc_buffer_unref(buffers[i]);
+        jitc_lock_acquire(&g->p->lock);
+    }
+}
 
-bool jitc_hold_buffers(bool hold) {
-    bool before = holding_buffers;
-    holding_buffers = hold;
-    return before;
+/* One at a time: a forked child has all but the one that another thread is giving up. */
+static void give_foreign_up(jitc_graph *g) UNCHECKED_LOCKING {
+    jitc_buffer *b = g->p->dead_foreign;
+    g->p->dead_foreign = b->next_free;
+    jitc_lock_release(&g->p->lock);
+    ++held.depth;
+    jitc_buffer_unref(b);
+    --held.depth;
+    jitc_lock_acquire(&g->p->lock);
 }
 
 NOINLINE void jitc_unlock_slow(jitc_graph *g) UNCHECKED_LOCKING {
-    jitc_buffer *buffers[BUFFERS_AT_ONCE];
     jitc_reap(g, JITC_REAP_BUDGET);
-    while (g->p->dead_data && !holding_buffers) {
-        uint32_t count = take_buffers(g, buffers);
-        jitc_lock_release(&g->p->lock);
-        holding_buffers = true;
-        for (uint32_t i = 0; i < count; ++i)
-            jitc_buffer_unref(buffers[i]);
-        holding_buffers = false;
-        jitc_lock_acquire(&g->p->lock);
+    give_own_back(g);
+    while (g->p->dead_foreign && !held.depth) {
+        give_foreign_up(g);
+        give_own_back(g);
     }
     jitc_lock_release(&g->p->lock);
+}
+
+void jitc_graph_let_go(jitc_graph *g) UNCHECKED_LOCKING {
+    if (--held.depth || !held.kept)
+        return;
+    held.kept = false;
+    jitc_lock_graph(g);
+    jitc_unlock_slow(g);
 }
 
 /* ---- the graph ---- */
@@ -241,6 +281,7 @@ void jitc_graph_fork_release(jitc_graph *g) UNCHECKED_LOCKING {
 
 void jitc_graph_forked(jitc_graph *g) {
     jitc_lock_init(&g->p->lock); /* whoever held it: that thread is not in this process */
+    held.kept = true;            /* what others held back, if they did */
 }
 
 /* Chunks that are not there yet: nodes of zeros, so that no handle needs a check of its range. */
@@ -307,6 +348,10 @@ static void release_all(jitc_graph *g) {
     for (uint32_t i = 0; i < g->p->top; ++i)
         if (jitc_node_at(g, i)->op == JITC_OP_data)
             jitc_buffer_unref(jitc_node_buffer(g, i));
+    for (jitc_buffer *b; (b = g->p->dead_foreign) != NULL;) {
+        g->p->dead_foreign = b->next_free;
+        jitc_buffer_unref(b);
+    }
 }
 
 void jitc_graph_destroy(jitc_graph *g) {
@@ -351,7 +396,7 @@ uint32_t jitc_graph_stamps_locked(jitc_graph *g) {
 
 jitc_graph_stats jitc_graph_get_stats(jitc_graph *g) {
     jitc_lock_graph(g);
-    while (g->p->pending || (g->p->dead_data && !holding_buffers)) {
+    while (g->p->pending || g->p->dead_data) {
         jitc_reap(g, UINT32_MAX);
         jitc_unlock_graph(g);
         jitc_lock_graph(g);

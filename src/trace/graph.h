@@ -120,6 +120,14 @@ void jitc_graph_forked(jitc_graph *g);
 void jitc_graph_lock(jitc_graph *g);
 /** Also gives up, after unlocking, the buffers whose last node died meanwhile. */
 void jitc_graph_unlock(jitc_graph *g);
+/** From here to jitc_graph_let_go() the calling thread is in the middle of something that a
+ * `release`, which is user code, may do as well: so it calls none. Nests. */
+void jitc_graph_hold(void);
+/** What the thread has held back is given up when the outermost pair ends. Under no lock. */
+void jitc_graph_let_go(jitc_graph *g);
+/** Drop a reference to foreign memory. The last one is given up by whoever lets go of something, or
+ * unlocks with something to give up: so call this between hold and let go. */
+void jitc_graph_drop_foreign_locked(jitc_graph *g, jitc_buffer *b);
 
 /* Leaves and operations. Each returns a new reference (an external one), or 0 after jitc_fail();
  * with an open scope of the calling thread the reference belongs to the scope. An operand 0 gives

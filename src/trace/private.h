@@ -47,10 +47,11 @@ typedef struct jitc_side {
 } jitc_side;
 
 struct jitc_graph_private {
-    uint64_t word;       /* free slots of the 64 that nodes are taken from now */
-    uint32_t word_index; /* which 64 */
-    uint32_t pending;    /* dead nodes, a list through their stamps */
-    uint32_t dead_data;  /* dead data nodes whose buffers are to be given up, likewise */
+    uint64_t word;             /* free slots of the 64 that nodes are taken from now */
+    uint32_t word_index;       /* which 64 */
+    uint32_t pending;          /* dead nodes, a list through their stamps */
+    uint32_t dead_data;        /* dead data nodes whose buffers are to be given up, likewise */
+    jitc_buffer *dead_foreign; /* the last references to foreign memory, which is to be given up */
     uint32_t ring_place;
     uint64_t live;
     uint64_t id; /* of this graph, for what threads keep beyond its end */
@@ -74,9 +75,6 @@ void jitc_node_kill(jitc_graph *g, uint32_t i);
 void jitc_unlock_slow(jitc_graph *g);
 /** Node i has one user less for each of its operands; some die. */
 void jitc_drop_operands(jitc_graph *g, uint32_t i);
-/** Under no lock: the calling thread keeps dead buffers until hold is false and it unlocks again.
- *  Returns what was before. */
-bool jitc_hold_buffers(bool hold);
 
 /* table.c */
 /** False if memory ran out. */

@@ -159,9 +159,11 @@ jit_var jitc_scope_take(jitc_graph *g, jit_var v) {
     follow_graph(g, s);
     if (likely(append(s, &s->got, v) == JIT_OK))
         return v;
+    jitc_graph_hold();
     jitc_thread_scopes = NULL; /* not a reference of the scope */
     jitc_trace_unref(g, v);
     jitc_thread_scopes = s;
+    jitc_graph_let_go(g);
     return 0;
 }
 
@@ -266,15 +268,14 @@ jit_status jitc_trace_scope_pop(jitc_graph *g, size_t n, const jit_var *keep) {
     size_t end = s->got.count;
     if (matched != JIT_OK) /* without memory everything is kept rather than lost */
         kept = end - first;
-    /* Buffers that die here are given up when the scope is closed: their release is user code. */
-    bool before = jitc_hold_buffers(true);
+    jitc_graph_hold(); /* user code may open scopes: it is called when this one is closed */
     release(g, entries(&s->got, first + kept), end - first - kept);
-    jitc_hold_buffers(before);
     s->depth--;
     s->got.count = s->depth ? first + kept : 0;
     if (!s->depth)
         close_last();
     jitc_lock_graph(g);
     jitc_unlock_graph(g);
+    jitc_graph_let_go(g);
     return status != JIT_OK ? status : matched;
 }
