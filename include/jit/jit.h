@@ -142,6 +142,52 @@ JIT_API jit_var jit_scatter(jit_var target, jit_var value, jit_var index, jit_va
 /** Both sine and cosine. On failure both are 0. */
 JIT_API jit_status jit_sincos(jit_var a, jit_var *sine, jit_var *cosine);
 
+/* Combining elements. What an operand is computed from is read once, and the operand itself does
+ * not go through memory: jit_reduce(JIT_REDUCE_ADD, jit_mul(a, b)) is one pass over a and b, and so
+ * are several reductions of one size that are evaluated together. Nothing waits but jit_compress().
+ *
+ * Integers wrap. Floats: sums and products are rounded at every step, in f32 for f16 and bf16,
+ * which are rounded once more at the end (jit_prefix_reduce(): each element); whether a sum of
+ * nothing but -0 is -0 or +0 is not specified. Sums are pairwise or better, and have the same bits
+ * in every run on one device, whatever the number of threads and whatever else is evaluated. MIN
+ * and MAX are NaN if any element is.
+ *
+ * JIT_TYPE_MISMATCH if the reduction is not defined for the type, JIT_INVALID_ARGUMENT if it is no
+ * jit_reduce_op. */
+
+/** All elements combined: size 1. Of no elements: the identity. */
+JIT_API jit_var jit_reduce(jit_reduce_op op, jit_var a);
+/** Each block of `block` consecutive elements combined, the last one maybe shorter: as many
+ * elements as there are blocks. JIT_INVALID_ARGUMENT if block is 0. */
+JIT_API jit_var jit_block_reduce(jit_reduce_op op, jit_var a, size_t block);
+/** Element i: elements 0 ... i combined, or 0 ... i-1 if `exclusive`: the first is the identity
+ * then. `reverse`: from the last element on towards the first. */
+JIT_API jit_var jit_prefix_reduce(jit_reduce_op op, jit_var a, bool exclusive, bool reverse);
+/** `target` with value[i] combined into target[index[i]], every lane once: the updated array; else
+ * as jit_scatter(). Lanes of one index are combined in any order, which shows in sums and products
+ * of floats only: these may differ from run to run. */
+JIT_API jit_var jit_scatter_reduce(jit_reduce_op op, jit_var target, jit_var value, jit_var index,
+                                   jit_var mask);
+/** Add 1 to (*target)[index[i]] for every i, one lane after the other, and return what was there
+ * before each of them: a place of its own for every lane of one index. Which lane comes first is
+ * not specified. 0 for lanes that are masked or out of range, which add nothing. *target becomes
+ * the updated array, of the same size: the reference to the former one is given back, and its
+ * memory reused if there is no other. On failure *target stays. Integer types. */
+JIT_API jit_var jit_scatter_inc(jit_var *target, jit_var index, jit_var mask);
+/** The numbers of the elements of `mask` (bool) that are true, ascending: u32, or u64 for more than
+ * 2^32 elements. May be empty. Evaluates what is scheduled and `mask`, and waits until it is known
+ * how many there are; the memory is that of as many numbers as `mask` has elements. */
+JIT_API jit_var jit_compress(jit_var mask);
+/** The same, without waiting: *indices has as many elements as `mask`, of which the first *count
+ * (one element of the same type, on the device) are the numbers; those behind are not specified,
+ * but can be read. On failure both are 0. */
+JIT_API jit_status jit_compress_padded(jit_var mask, jit_var *indices, jit_var *count);
+/** The elements in ascending or descending order. *index, unless `index` is NULL: where each of
+ * them was (u32, or u64 for more than 2^32 elements), so that jit_gather(keys, *index, 0) is the
+ * result; equal elements stay in their order, also descending. Floats: IEEE 754's totalOrder, -NaN,
+ * -inf ... -0, +0 ... +inf, NaN. On failure *index is 0. */
+JIT_API jit_var jit_sort(jit_var keys, bool descending, jit_var *index);
+
 /* Evaluation. */
 
 /** Put v on the calling thread's list for the next jit_eval(). */
