@@ -112,7 +112,7 @@ typedef struct jitc_address {
     X(launch, jit_status,                                                                          \
       (jitc_stream * s, jitc_kernel * k, const jitc_launch_args *a, uint64_t *number))             \
     /* Any thread. Bytes of memory of the device that a launch over so many lanes works in; they   \
-     * are given to it by the first parameter of SCRATCH. 0: none. */                                        \
+     * are given to it by the first parameter of SCRATCH. 0: none. */                              \
     X(scratch, size_t, (jitc_kernel * k, uint64_t lanes))                                          \
     /* Holder of s->lock. Queues a copy within the device. Source and destination do not           \
      * overlap. */                                                                                 \
