@@ -38,7 +38,7 @@ static void make(size_t n, const jit_var *v) {
     cr_assert(!busy);
     jitc_plan_abandon_locked(&plan, g);
     jitc_graph_unlock(g);
-    jitc_plan_drop_all_buffers(&plan);
+    jitc_plan_drop_all_buffers(&plan, g);
     for (size_t i = 0; i < plan.groups; ++i) {
         const char *wrong = jitc_program_invalid(&plan.group[i].program);
         char *text = wrong ? jitc_program_print(&plan.group[i].program) : NULL;
