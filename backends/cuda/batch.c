@@ -23,14 +23,8 @@ _Static_assert(JITC_CUDA_CHAIN <= 64, "ORDER batch: a bit of `seen` for each len
 
 /* ---- Appending ---- */
 
-/* A small launch gets small blocks, so that all multiprocessors have some. */
-static jit_status choose_shape(const jitc_cuda_kernel *k, uint64_t lanes, unsigned block,
-                               jitc_cuda_pending *out) {
-    uint64_t threads = (lanes - 1) / k->elements + 1;
-    uint64_t share = (threads - 1) / (uint64_t) k->device->multiprocessors + 1;
-    if (share < block)
-        block = (unsigned) ((share + WARP - 1) / WARP * WARP);
-    uint64_t blocks = (threads - 1) / block + 1;
+static jit_status set_grid(uint64_t lanes, uint64_t blocks, unsigned block,
+                           jitc_cuda_pending *out) {
     if (blocks > MOST_BLOCKS)
         return jitc_fail(JIT_UNSUPPORTED,
                          "cuda: %llu lanes are %llu blocks of %u threads, more than a launch may "
@@ -38,6 +32,33 @@ static jit_status choose_shape(const jitc_cuda_kernel *k, uint64_t lanes, unsign
                          (unsigned long long) lanes, (unsigned long long) blocks, block);
     out->grid = (unsigned) blocks;
     out->block = block;
+    return JIT_OK;
+}
+
+/* A small launch gets small blocks, so that all multiprocessors have some. */
+static jit_status choose_grid(const jitc_cuda_kernel *k, uint64_t lanes, unsigned block,
+                              jitc_cuda_pending *out) {
+    uint64_t threads = (lanes - 1) / k->elements + 1;
+    uint64_t share = (threads - 1) / (uint64_t) k->device->multiprocessors + 1;
+    if (share < block)
+        block = (unsigned) ((share + WARP - 1) / WARP * WARP);
+    return set_grid(lanes, (threads - 1) / block + 1, block, out);
+}
+
+/* Kernels that combine lanes. *params: with what is hidden in them. */
+static jit_status plan_grid(jitc_cuda_stream *s, const jitc_cuda_kernel *k,
+                            const jitc_launch_args *a, jitc_cuda_pending *out,
+                            const uint64_t **params) {
+    jitc_cuda_plan plan =
+        jitc_cuda_plan_of(&k->shape, a->lanes, a->params, (unsigned) k->device->multiprocessors);
+    uint64_t address;
+    TRY(set_grid(a->lanes, plan.blocks, k->shape.threads, out));
+    TRY(jitc_grow((void **) &s->params, &s->param_capacity, a->count, sizeof *s->params));
+    TRY(jitc_cuda_state_of(s, &plan, &address));
+    memcpy(s->params, a->params, a->count * sizeof *s->params);
+    s->params[k->shape.scratch + 1] = address;
+    s->params[k->shape.scratch + 2] = plan.mode;
+    *params = s->params;
     return JIT_OK;
 }
 
@@ -78,12 +99,16 @@ static jit_status launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_la
                            .kernel = k->name,
                            .instructions = k->instructions,
                            .lanes = a->lanes};
-    TRY(choose_shape(k, a->lanes, code->block, &p));
     static const uint64_t none = 0; /* C has no arrays of nothing: such kernels take one word */
+    const uint64_t *params = a->count ? a->params : &none;
+    if (k->shape.threads)
+        TRY(plan_grid(s, k, a, &p, &params));
+    else
+        TRY(choose_grid(k, a->lanes, code->block, &p));
     if (!k->in_memory)
-        return queue(s, &p, a->count ? a->params : &none, number);
+        return queue(s, &p, params, number);
     jitc_cuda_table *table;
-    TRY(jitc_cuda_upload_table(s, a->params, a->count, &table));
+    TRY(jitc_cuda_upload_table(s, params, a->count, &table));
     uint64_t address = (uintptr_t) table->pointer;
     p.words = 2;
     TRY(queue(s, &p, &address, number));

@@ -94,8 +94,7 @@ static void stream_destroy(jitc_stream *s) {
 }
 
 static size_t scratch(jitc_kernel *k, uint64_t lanes) {
-    (void) k, (void) lanes;
-    return 0;
+    return jitc_cuda_scratch_of(&jitc_cuda_kernel_of(k)->shape, lanes);
 }
 
 static jit_status launch(jitc_stream *base, jitc_kernel *k, const jitc_launch_args *a,

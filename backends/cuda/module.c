@@ -83,12 +83,12 @@ static unsigned choose_block(const jitc_cuda *c, CUfunction function) {
     return best ? (unsigned) best : BLOCK; /* the launch will say what is wrong */
 }
 
-static jit_status load_image(jitc_cuda_device *d, const char *image, uint64_t kernel,
+static jit_status load_image(jitc_cuda_device *d, const char *image, const jitc_cuda_kernel *k,
                              jitc_cuda_code *l) {
     char name[32];
     const jitc_cuda *c = &d->backend->cuda;
     TRY(check_load(d, c->ModuleLoadData(&l->module, image, 0, NULL, NULL), JITC_CU_ModuleLoadData));
-    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) kernel);
+    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) k->name);
     jit_status status = check_load(d, c->ModuleGetFunction(&l->function, l->module, name),
                                    JITC_CU_ModuleGetFunction);
     /* A driver that loads lazily would else do it, and wait, at the first launch. */
@@ -98,12 +98,12 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, uint64_t ke
         c->ModuleUnload(l->module);
         return status;
     }
-    l->block = choose_block(c, l->function);
+    l->block = k->shape.threads ? k->shape.threads : choose_block(c, l->function);
     l->serial = jitc_add_relaxed(&d->loaded, 1);
     return JIT_OK;
 }
 
-static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, uint64_t kernel,
+static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, const jitc_cuda_kernel *k,
                             jitc_cuda_code **out) {
     char *image;
     void *p;
@@ -114,7 +114,7 @@ static jit_status load_code(jitc_cuda_device *d, const jitc_blob *code, uint64_t
     *out = p;
     jit_status status = copy_image(code, &image);
     if (status == JIT_OK) {
-        status = load_image(d, image, kernel, *out);
+        status = load_image(d, image, k, *out);
         free(image);
     }
     if (status != JIT_OK)
@@ -144,7 +144,8 @@ jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, con
     TRY(jitc_calloc(1, sizeof(jitc_cuda_kernel), &memory));
     jitc_cuda_kernel *k = memory;
     k->name = jitc_cuda_name_of(p);
-    jit_status status = load_code(d, code, k->name, &l);
+    k->shape = jitc_cuda_shape_of(p);
+    jit_status status = load_code(d, code, k, &l);
     if (status != JIT_OK) {
         free(k);
         return status;
@@ -161,7 +162,7 @@ jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, con
 
 jit_status jitc_cuda_kernel_reload(jitc_cuda_kernel *k, const jitc_blob *code) {
     jitc_cuda_code *l;
-    TRY(load_code(k->device, code, k->name, &l));
+    TRY(load_code(k->device, code, k, &l));
     /* A launch may be about to use the older code: it stays until the kernel goes. */
     l->next = jitc_load_relaxed(&k->code);
     while (!jitc_compare_exchange(&k->code, &l->next, l)) { /* pairs with jitc_cuda_launch */

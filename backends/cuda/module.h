@@ -6,6 +6,7 @@
 #ifndef JITC_CUDA_MODULE_H
 #define JITC_CUDA_MODULE_H
 #include "cuda/device.h"
+#include "cuda/shape.h"
 
 /** Code as it was loaded, once. */
 struct jitc_cuda_code {
@@ -22,8 +23,9 @@ struct jitc_cuda_kernel {
     _Atomic(jitc_cuda_code *) code; /* the newest */
     uint32_t elements;              /* per thread */
     bool in_memory;                 /* arguments are read through a pointer */
-    uint64_t name;                  /* see text.h; this and the next are for messages */
-    uint32_t instructions;          /* of the program */
+    jitc_cuda_shape shape;
+    uint64_t name;         /* see text.h; this and the next are for messages */
+    uint32_t instructions; /* of the program */
 };
 
 static inline jitc_cuda_kernel *jitc_cuda_kernel_of(jitc_kernel *k) {

@@ -191,6 +191,8 @@ void jitc_cuda_stream_destroy(jitc_cuda_stream *s) {
     bool there = jitc_cuda_enter_failed(s->device, &scope);
     free_marks(s, there);
     jitc_cuda_batch_finish(there ? jitc_cuda_of(s) : NULL, &s->batch);
+    jitc_cuda_states_finish(s, there);
+    free(s->params);
     if (there) {
         jitc_cuda_tables_finish(s);
         jitc_cuda_of(s)->EventDestroy(s->sync_stream_event);

@@ -10,6 +10,7 @@
 #define JITC_CUDA_STREAM_H
 #include "cuda/device.h"
 #include "cuda/recent.h"
+#include "cuda/shape.h"
 
 /** An event behind work number `number`. */
 typedef struct jitc_cuda_mark {
@@ -77,6 +78,14 @@ typedef struct jitc_cuda_table {
     uint64_t number; /* of that launch */
 } jitc_cuda_table;
 
+/** Device memory in which kernels count, see state.c. */
+typedef struct jitc_cuda_state {
+    void *pointer;
+    size_t bytes;
+    uint64_t launches; /* that have got it; of sums */
+    struct jitc_cuda_state *older;
+} jitc_cuda_state;
+
 struct jitc_cuda_stream {
     jitc_stream base;
     jitc_cuda_device *device;
@@ -105,6 +114,9 @@ struct jitc_cuda_stream {
     unsigned next_waited;
     jitc_cuda_chunk *chunk;                  /* for small uploads; or NULL */
     jitc_cuda_table table[JITC_CUDA_TABLES]; /* for arguments that do not fit */
+    jitc_cuda_state *tickets, *sums;         /* the newest first */
+    uint64_t *params;                        /* of a launch, with those that it hides */
+    size_t param_capacity;
 };
 
 static inline jitc_cuda_stream *jitc_cuda_stream_of(jitc_stream *s) {
@@ -179,6 +191,13 @@ jit_status jitc_cuda_upload_table(jitc_cuda_stream *s, const uint64_t *words, ui
 jit_status jitc_cuda_after_pool_locked(jitc_cuda_stream *s) REQUIRES(&s->mutex);
 /** The stream, which is idle, ends. */
 void jitc_cuda_tables_finish(jitc_cuda_stream *s);
+
+/* state.c */
+
+/** The memory in which a kernel that is launched next counts; 0 if it does not. */
+jit_status jitc_cuda_state_of(jitc_cuda_stream *s, const jitc_cuda_plan *plan, uint64_t *address);
+/** The stream, which is idle, ends; `there`: its context is. */
+void jitc_cuda_states_finish(jitc_cuda_stream *s, bool there);
 
 /* calls.c */
 

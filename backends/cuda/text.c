@@ -18,6 +18,7 @@
 #include "cuda/prelude.h"
 #include "cuda/text_loop.h"
 #include "cuda/text_parts.h"
+#include "cuda/text_reduce.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -312,7 +313,7 @@ void jitc_cuda_put_instructions(kernel *k, bool early) {
 
 /** In the program's order, where literals stand close to their use: read earlier, they would take
  * registers. */
-static void put_all_instructions(kernel *k) {
+void jitc_cuda_put_all_instructions(kernel *k) {
     for (uint32_t n = 0; n < k->p->head.count; ++n)
         put_instruction(k, n);
 }
@@ -363,7 +364,7 @@ static void put_body(kernel *k) {
         jitc_cuda_put_text(&k->w, "    }\n");
         put_vector_stores(k);
     } else {
-        put_all_instructions(k);
+        jitc_cuda_put_all_instructions(k);
     }
     jitc_cuda_put_text(&k->w, "}\n");
 }
@@ -390,7 +391,13 @@ jit_status jitc_cuda_text(const jitc_program *p, jitc_cuda_layout layout, char *
                 .wide = wide,
                 .numbered = needs_numbers(p)};
     jitc_cuda_writer whole = {0};
-    put_body(&k);
+    switch (p->head.shape) {
+        case JITC_SHAPE_REDUCE: jitc_cuda_put_reduce(&k); break;
+        case JITC_SHAPE_BLOCK_REDUCE: jitc_cuda_put_teams(&k); break;
+        case JITC_SHAPE_SCAN: jitc_cuda_put_scan(&k); break;
+        case JITC_SHAPE_COMPRESS: jitc_cuda_put_compress(&k); break;
+        default: put_body(&k); break;
+    }
     jitc_cuda_put_prelude(&whole, k.w.data, k.w.size);
     jitc_cuda_put(&whole, k.w.data, k.w.size);
     if (k.w.status != JIT_OK)

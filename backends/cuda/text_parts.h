@@ -38,4 +38,9 @@ void jitc_cuda_put_head(jitc_cuda_body *k, const char *bounds);
 /** Instructions, those that are early or the others. An element is read from r12.e[j] and written
  * there, or, with one element a thread, from memory at i. The number of the lane is i. */
 void jitc_cuda_put_instructions(jitc_cuda_body *k, bool early);
+/** All in their order, with one element a thread: as programs with loops want it. */
+void jitc_cuda_put_all_instructions(jitc_cuda_body *k);
+static inline bool jitc_cuda_has_loops(const jitc_cuda_body *k) {
+    return k->p->head.flags & JITC_PROGRAM_LOOPS;
+}
 #endif

@@ -1,0 +1,148 @@
+/* text_reduce.c: all lanes combined to one, as CUDA C.  Layer: cuda.  May include: core, ir.
+ *
+ *   for (tile = blockIdx.x; tile < tiles; tile += gridDim.x) ...   rows of the tile: text_tile.c
+ *   for (bool more = gridDim.x > 1;; more = false) {
+ *       ...                                  a of the block into that of its thread 0
+ *       if (!more) break;
+ *       ...                                  which leaves it in memory; the block that is last
+ *       if (!last[0]) return;
+ *       ...                                  goes on with what all have left there, in their order
+ *   }
+ *   if (threadIdx.x == 0) ST(...);
+ *
+ * The order of additions depends on the number of lanes alone. */
+#include "cuda/text_reduce.h"
+#include "cuda/shape.h"
+#include "cuda/text_sum.h"
+#include "cuda/text_tile.h"
+#include <stdio.h>
+
+enum {
+    STEP_LOG = 4,      /* of the lanes of a thread in a tile */
+    LOADED_BYTES = 96, /* of a thread at once, in about as many bytes of registers */
+    UNROLLED_WORK = 1200,
+    WORK_OF_64_REGISTERS = 60,
+    WARPS = JITC_CUDA_REDUCE_THREADS / 32
+};
+
+static void put_before(jitc_cuda_body *k) {
+    jitc_cuda_put_lane_identities(k);
+}
+static void put_after(jitc_cuda_body *k) {
+    jitc_cuda_put_text(&k->w, "    const u32 step = r * 4 + j;\n");
+    jitc_cuda_put_lane_sums(k, STEP_LOG);
+}
+
+/** Rows that are loaded together. */
+static uint32_t together(const jitc_program *p, uint32_t lanes) {
+    uint32_t bytes = 0, rows = JITC_CUDA_REDUCE_ROWS;
+    for (uint32_t n = 0; n < p->head.count; ++n)
+        if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
+            bytes += lanes * jitc_dtypes[p->inst[n].type].bytes;
+    while (rows > 1 && rows * bytes > LOADED_BYTES)
+        rows /= 2;
+    return rows;
+}
+
+static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
+    uint32_t rows = JITC_CUDA_REDUCE_ROWS;
+    uint32_t lanes = (uint32_t) (s->tile / (JITC_CUDA_REDUCE_THREADS * rows));
+    bool vectors = s->lanes > 1;
+    jitc_cuda_rows how = {.rows = rows,
+                          .lanes = lanes,
+                          .together = together(k->p, lanes),
+                          .vectors = vectors,
+                          .before = put_before,
+                          .after = put_after};
+    jitc_cuda_putf(&k->w, "    #define FIRST(r) (start + (r) * %u)\n",
+                   JITC_CUDA_REDUCE_THREADS * lanes);
+    jitc_cuda_putf(&k->w,
+                   "    const u32 tiles = (u32) ((n - 1) / %u + 1);\n"
+                   "    #pragma unroll 1\n"
+                   "    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {\n"
+                   "    const %s start = (%s) tile * %u + threadIdx.x * %u;\n",
+                   (uint32_t) s->tile, k->index, k->index, (uint32_t) s->tile, lanes);
+    if (vectors) {
+        jitc_cuda_putf(&k->w, "    if (n - (%s) tile * %u >= %u) {\n", k->index, (uint32_t) s->tile,
+                       (uint32_t) s->tile);
+        how.unrolled = rows * lanes * jitc_cuda_work_of(k->p) <= UNROLLED_WORK;
+        if (!how.unrolled)
+            how.together = 1;
+        jitc_cuda_put_rows(k, &how);
+        jitc_cuda_put_text(&k->w, "    } else {\n");
+    }
+    how.together = 1;
+    how.unrolled = false;
+    how.guarded = true;
+    jitc_cuda_put_rows(k, &how);
+    jitc_cuda_put_text(&k->w, vectors ? "    }\n    }\n" : "    }\n");
+}
+
+/** Thread 0 leaves what the block has found; the last block goes on with what all have. */
+static void put_exchange(jitc_cuda_body *k) {
+    uint32_t scratch = k->p->head.scratch, order = 0;
+    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
+    JITC_CUDA_FOR_SUMS(k, n)
+    jitc_cuda_putf(&k->w,
+                   "    write_fresh((u64 *) W(%u) + %u * gridDim.x + blockIdx.x, "
+                   "to_word_%s(%a));\n",
+                   scratch, order++, jitc_cuda_sum_type(k, n), n);
+    jitc_cuda_putf(&k->w,
+                   "    __threadfence();\n"
+                   "    last[0] = atomicAdd((u32 *) W(%u), 1u) == gridDim.x - 1;\n"
+                   "    }\n"
+                   "    __syncthreads();\n"
+                   "    if (!last[0]) return;\n"
+                   "    __threadfence();\n"
+                   "    if (threadIdx.x == 0) ST((u32 *) W(%u), 0);\n",
+                   scratch + 1, scratch + 1);
+    order = 0;
+    JITC_CUDA_FOR_SUMS(k, n) {
+        jitc_cuda_putf(&k->w, "    %a = ", n);
+        jitc_cuda_put_identity(k, n);
+        jitc_cuda_putf(&k->w,
+                       ";\n    for (u32 b = threadIdx.x; b < gridDim.x; b += %u)\n"
+                       "    %a = op%u(%a, from_word_%s(read_fresh((const u64 *) W(%u) + %u * "
+                       "gridDim.x + b)));\n",
+                       JITC_CUDA_REDUCE_THREADS, n, n, n, jitc_cuda_sum_type(k, n), scratch,
+                       order++);
+    }
+}
+
+static void put_results(jitc_cuda_body *k) {
+    char value[16];
+    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
+    JITC_CUDA_FOR_SUMS(k, n) {
+        const jitc_inst *i = &k->p->inst[n];
+        snprintf(value, sizeof value, "a%u", n);
+        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u), ", jitc_cuda_memory_type(jitc_cuda_type_of(i)),
+                       i->b);
+        jitc_cuda_put_narrowed(k, n, value);
+        jitc_cuda_put_text(&k->w, ");\n");
+    }
+    jitc_cuda_put_text(&k->w, "    }\n");
+}
+
+void jitc_cuda_put_reduce(jitc_cuda_body *k) {
+    jitc_cuda_shape s = jitc_cuda_shape_of(k->p);
+    bool small = jitc_cuda_work_of(k->p) <= WORK_OF_64_REGISTERS;
+    k->combine = jitc_cuda_put_lane_value;
+    jitc_cuda_put_operators(k);
+    if (s.lanes > 1)
+        jitc_cuda_put_vector_types(k, s.lanes);
+    jitc_cuda_put_head(k, small ? "__launch_bounds__(512, 2) " : "__launch_bounds__(512, 1) ");
+    jitc_cuda_put_text(&k->w, "    const u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;\n"
+                              "    SHARED(u32, last, 1);\n");
+    jitc_cuda_put_shared_sums(k, WARPS);
+    if (!jitc_cuda_has_loops(k))
+        jitc_cuda_put_instructions(k, true);
+    jitc_cuda_put_first_sums(k, STEP_LOG);
+    put_tiles(k, &s);
+    jitc_cuda_put_text(&k->w, "    for (bool more = gridDim.x > 1;; more = false) {\n");
+    jitc_cuda_put_block_sums(k, WARPS);
+    jitc_cuda_put_text(&k->w, "    if (!more) break;\n");
+    put_exchange(k);
+    jitc_cuda_put_text(&k->w, "    }\n");
+    put_results(k);
+    jitc_cuda_put_text(&k->w, "}\n");
+}
