@@ -1,0 +1,28 @@
+/* loop_nodes.h: what loop.c and call.c share.  Layer: trace.  Private to trace. Under the graph's
+ * lock but for jitc_loop_give(). */
+#ifndef JITC_TRACE_LOOP_NODES_H
+#define JITC_TRACE_LOOP_NODES_H
+#include "trace/loop.h"
+#include "trace/private.h"
+
+typedef struct jitc_loop_spec {
+    jitc_op op;
+    jit_dtype type;
+    uint64_t size;
+    uint32_t a, b, c;
+    uint64_t bits;
+} jitc_loop_spec;
+
+/** A node on the loop's backend and device that nobody finds; 0 after jitc_fail(). */
+uint32_t jitc_loop_node(jitc_graph *g, const jitc_loop *l, const jitc_loop_spec *s);
+/** Release node *i, which was held; 0 is ignored. */
+void jitc_loop_let_go(jitc_graph *g, uint32_t *i);
+/** Sizes broadcast: 1 gives way. False: they do not fit. */
+bool jitc_loop_join(uint64_t *size, uint64_t other);
+/** The array that a chain of scatters starts from, also through loops inside; *lanes: with those of
+ * the scatters; *fits: they can be joined. A value that is no such chain is itself. */
+uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes, bool *fits);
+/** New references to n nodes, which somebody holds, for the caller or the scope; all or none. Not
+ * under the lock. */
+jit_status jitc_loop_give(jitc_graph *g, size_t n, const uint32_t *nodes, jit_var *out);
+#endif
