@@ -64,6 +64,10 @@ static jit_status emit_leaf(direct *d, uint32_t node, const jitc_node *n, uint32
     uint32_t slot;
     if (n->op == JITC_OP_literal)
         return jitc_write_literal(&d->m, node, false, out);
+    if (n->op == JITC_OP_loop) {
+        d->given_up = true;
+        return JIT_OK;
+    }
     if (n->op != JITC_OP_data)
         return jitc_write_operation(&d->m, n, 0, 0, 0, out);
     TRY(jitc_plan_add_slot(d->m.plan, d->graph, node, false, &slot));

@@ -2,13 +2,9 @@
  *
  * Leaves, and values that other kernels wrote, are emitted at their first use; everything else in
  * the order of the list; then what goes to memory: stores, and operations that combine lanes. */
-#include "schedule/order.h"
-#include "schedule/write.h"
+#include "schedule/list.h"
 
-typedef struct list_writer {
-    jitc_writer m;
-    jitc_order *order;
-} list_writer;
+typedef jitc_list_writer list_writer;
 
 static jit_status value_of(list_writer *w, uint32_t position, uint32_t *out);
 
@@ -23,20 +19,18 @@ static jit_status emit_leaf(list_writer *w, uint32_t position, const jitc_node *
     return jitc_write_operation(&w->m, n, 0, 0, 0, out);
 }
 
-/* A `buffer` instruction; arrays that are read have one in each program. */
+/* A `buffer` instruction; each array has one in each program. */
 static jit_status buffer_of(list_writer *w, uint32_t position, bool write, uint32_t *out) {
     jitc_position *at = &w->order->at[position];
     uint32_t slot;
-    if (!write && at->buffer_group == w->m.number) {
+    if (at->buffer_group == w->m.number) {
         *out = at->buffer;
         return JIT_OK;
     }
     TRY(jitc_plan_slot(w->m.plan, position, write, &slot));
     TRY(jitc_write_buffer(&w->m, jitc_order_node(w->order, position), slot, write, out));
-    if (!write) {
-        at->buffer = *out;
-        at->buffer_group = w->m.number;
-    }
+    at->buffer = *out;
+    at->buffer_group = w->m.number;
     return JIT_OK;
 }
 
@@ -53,7 +47,8 @@ static inline jit_status operand(list_writer *w, uint32_t node, uint32_t *out) {
 /* The array that a gather reads or a scatter updates, else a value. */
 static jit_status operand_a(list_writer *w, uint32_t position, const jitc_node *n, uint32_t *out) {
     switch (jitc_ops[n->op].form) {
-        case JITC_FORM_SCATTER: return buffer_of(w, position, true, out);
+        case JITC_FORM_SCATTER:
+            return buffer_of(w, jitc_loops_target(w->order, position), true, out);
         case JITC_FORM_GATHER: return buffer_of(w, jitc_order_position(w->order, n->a), false, out);
         default: return operand(w, n->a, out);
     }
@@ -101,7 +96,10 @@ static jit_status value_of(list_writer *w, uint32_t position, uint32_t *out) {
 static jit_status link_source(list_writer *w, uint32_t position) {
     const jitc_node *n = jitc_order_node(w->order, position);
     uint32_t source;
-    TRY(jitc_plan_slot(w->m.plan, jitc_order_position(w->order, n->a), false, &source));
+    uint32_t array = w->order->loops && w->order->inside[position].root != JITC_NONE
+                         ? jitc_loops_source(w->order, position)
+                         : jitc_order_position(w->order, n->a);
+    TRY(jitc_plan_slot(w->m.plan, array, false, &source));
     w->m.plan->slot[source].last_group = w->m.number - 1;
     w->m.plan->slot[w->order->at[position].slot].source = source;
     return JIT_OK;
@@ -130,9 +128,11 @@ static jit_status store(list_writer *w, uint32_t position) {
     const jitc_node *n = jitc_order_node(o, position);
     uint32_t node = o->at[position].node, slot = o->at[position].slot;
     uint32_t part = jitc_order_part(o, position);
+    if (!jitc_loop_owns(o, position))
+        return JIT_OK;
     if (jitc_op_combines(n->op))
         TRY(combine(w, position, n, part == JITC_NONE ? part : o->at[part].slot));
-    else if (jitc_ops[n->op].props & JITC_EFFECT)
+    else if (jitc_order_writes(o, position))
         TRY(link_source(w, position));
     else
         TRY(store_value(w, node, slot, n));
@@ -152,18 +152,30 @@ static jit_status emit_list(list_writer *w, const uint32_t *list, size_t count, 
     *stored = 0;
     for (size_t i = 0; i < count; ++i) {
         const jitc_position *at = &o->at[list[i]];
+        bool done = false;
         if (at->ready)
             continue;
+        if (o->loops)
+            TRY(jitc_loop_write(w, list + i, count - i, &done));
         if (at->slot != JITC_NONE) {
             TRY(jitc_grow((void **) &o->stored, &o->stored_capacity, *stored + 1,
                           sizeof *o->stored));
             o->stored[(*stored)++] = list[i];
         }
         uint8_t op = jitc_order_node(o, list[i])->op;
-        if (!jitc_op_is_leaf(op) && !jitc_op_combines(op) && at->value_group != w->m.number)
+        if (!done && !jitc_op_is_leaf(op) && !jitc_op_combines(op) &&
+            at->value_group != w->m.number)
             TRY(value_of(w, list[i], &unused));
     }
     return JIT_OK;
+}
+
+jit_status jitc_list_value(list_writer *w, uint32_t position, uint32_t *out) {
+    return operand(w, w->order->at[position].node, out);
+}
+
+jit_status jitc_list_buffer(list_writer *w, uint32_t position, bool write, uint32_t *out) {
+    return buffer_of(w, position, write, out);
 }
 
 jit_status jitc_write_list(jitc_plan *p, const jitc_options *o, uint64_t lanes,
@@ -176,5 +188,9 @@ jit_status jitc_write_list(jitc_plan *p, const jitc_options *o, uint64_t lanes,
         TRY(store(&w, p->order->stored[i]));
     for (size_t i = 0; i < stored; ++i) /* for the groups that follow */
         p->order->at[p->order->stored[i]].ready = 1;
-    return jitc_write_end(&w.m, o);
+    TRY(jitc_write_end(&w.m, o));
+    for (size_t i = 0; i < stored; ++i)
+        if (!jitc_loop_owns(p->order, p->order->stored[i]))
+            TRY(jitc_loop_copy(p, o, p->order->stored[i]));
+    return JIT_OK;
 }

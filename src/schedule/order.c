@@ -22,6 +22,7 @@ static jit_status append(jitc_order *o, uint32_t node, const jitc_node *n) {
     if (__builtin_expect(o->count == o->capacity, 0))
         TRY(jitc_grow((void **) &o->at, &o->capacity, o->count + 1, sizeof *o->at));
     *jitc_node_stamp(o->graph, node) = o->base + (uint32_t) o->count;
+    o->loops |= n->op == JITC_OP_loop;
     o->at[o->count++] =
         (jitc_position) {.node = node, .slot = JITC_NONE, .ready = n->op == JITC_OP_data};
     return JIT_OK;

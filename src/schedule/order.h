@@ -25,6 +25,38 @@ typedef struct jitc_place {
     bool target;
 } jitc_place;
 
+/** What a position is to the loops of a plan (loops.c). Regions are counted from 1; 0: outside. */
+typedef struct jitc_inside {
+    uint32_t region; /* whose body it is in; loop, phi and next: their own */
+    uint32_t own;    /* loop, phi, next, end, result: their region */
+    uint32_t next;   /* phi: its `next`. next and end: the one before that is needed. result: the
+                        result of the loop before. NONE: there is none */
+    uint32_t root;   /* an array that is scattered into: the phi where it comes in; else NONE */
+    uint32_t owner;  /* such a phi: the position in whose memory the array is */
+    bool needed;     /* by what is evaluated */
+    bool final;      /* the array is in memory when the kernel has ended */
+} jitc_inside;
+
+typedef struct jitc_span {
+    uint32_t first, last; /* of a list, or NONE */
+} jitc_span;
+
+/** A loop of a plan. */
+typedef struct jitc_region {
+    uint32_t loop, end, condition; /* positions, or NONE */
+    uint32_t parent, top;          /* the region around it; the outermost one */
+    uint32_t depth;
+    uint32_t noted;                       /* one that is known to be around it */
+    uint32_t result;                      /* the last one that is needed, or NONE */
+    uint32_t number;                      /* kernel that the rest is about */
+    jitc_span phis, body, nexts, results; /* entries of the list */
+    uint32_t back, start;                 /* entry behind it; place of its first one */
+    uint32_t inst;                        /* its `loop` instruction */
+    bool tested;                          /* its `test` is written */
+    bool stored; /* it writes an array whose result nobody wants: results are written by one kernel
+                  */
+} jitc_region;
+
 typedef struct jitc_order {
     jitc_graph *graph;
     jitc_position *at;
@@ -44,6 +76,15 @@ typedef struct jitc_order {
     size_t stored_capacity;
     uint32_t *last; /* for cutting: last use in the list */
     size_t last_capacity;
+    bool loops; /* there are some: the rest is about them */
+    jitc_inside *inside;
+    size_t inside_capacity;
+    jitc_region *region;
+    size_t regions, region_capacity;
+    uint32_t *link; /* of list entries, for sorting; then their order */
+    size_t link_capacity;
+    int32_t *whole; /* entry i of the list: > 0: no cut behind it */
+    size_t whole_capacity;
 } jitc_order;
 
 static inline jitc_node *jitc_order_node(const jitc_order *o, uint32_t position) {
@@ -60,6 +101,8 @@ static inline jit_status jitc_order_push(jitc_order *o, size_t *depth, uint32_t 
 static inline uint32_t jitc_order_position(const jitc_order *o, uint32_t node) {
     return *jitc_node_stamp(o->graph, node) - o->base;
 }
+/** The `next` that comes before a `next` or `end` and is needed, or the loop. */
+uint32_t jitc_loops_before(const jitc_order *o, uint32_t node);
 /** Operands of a node as indices; 0 where it has none. */
 static inline void jitc_order_operands(const jitc_order *o, uint32_t node, uint32_t out[3]) {
     const jitc_node *n = jitc_node_at(o->graph, node);
@@ -67,6 +110,8 @@ static inline void jitc_order_operands(const jitc_order *o, uint32_t node, uint3
     out[0] = arity > 0 ? n->a : 0;
     out[1] = arity > 1 ? n->b : 0;
     out[2] = arity > 2 ? *jitc_node_c(o->graph, node) : 0;
+    if (jitc_ops[n->op].form == JITC_FORM_NEXT || jitc_ops[n->op].form == JITC_FORM_END)
+        out[2] = jitc_loops_before(o, node);
 }
 /** Is operand a an array that is in memory, rather than a value? */
 static inline bool jitc_op_indexes(unsigned op) {
@@ -80,6 +125,44 @@ static inline bool jitc_op_combines(unsigned op) {
 static inline bool jitc_op_is_leaf(unsigned op) {
     return jitc_ops[op].form == JITC_FORM_LEAF;
 }
+/** Region of a position; 0: it is in no loop. */
+static inline uint32_t jitc_order_region(const jitc_order *o, uint32_t position) {
+    return o->loops ? o->inside[position].region : 0;
+}
+/** Is operand k of a position an array in memory, rather than a value? */
+static inline bool jitc_order_in_memory(const jitc_order *o, uint32_t position, unsigned k) {
+    unsigned op = jitc_order_node(o, position)->op;
+    if (k || !o->loops)
+        return !k && jitc_op_indexes(op);
+    if (jitc_ops[op].form == JITC_FORM_SCATTER)
+        return !o->inside[position].region;
+    return jitc_op_indexes(op) || o->inside[position].root == position;
+}
+/** Is the result of a position in memory, for kernels that come later, because the operation is
+ * one that writes there? */
+static inline bool jitc_order_writes(const jitc_order *o, uint32_t position) {
+    if (o->loops && (o->inside[position].region || o->inside[position].final))
+        return o->inside[position].final;
+    return (jitc_ops[jitc_order_node(o, position)->op].props & JITC_EFFECT) != 0;
+}
+
+/** Find the loops of an order, and what of them is needed by its first `roots` roots. What is only
+ * inside of a loop cannot be a root: JIT_INVALID_ARGUMENT. */
+jit_status jitc_loops_find(jitc_order *o, size_t roots);
+/** The part of it that is about arrays that are scattered into. */
+jit_status jitc_loops_find_arrays(jitc_order *o);
+/** Lanes over which a position is computed. */
+uint64_t jitc_order_lanes(const jitc_order *o, uint32_t position);
+/** The position in whose memory a scatter writes: itself, or what owns the array of a loop. */
+static inline uint32_t jitc_loops_target(const jitc_order *o, uint32_t position) {
+    uint32_t root = o->loops ? o->inside[position].root : JITC_NONE;
+    return root == JITC_NONE ? position : o->inside[root].owner;
+}
+/** The array from which the chain of scatters that writes a final position starts. */
+uint32_t jitc_loops_source(const jitc_order *o, uint32_t position);
+/** Put the list of a kernel in order: what is inside of a loop stands between its `loop` and `end`,
+ * and nothing else; whole[i]: entries that must be in one kernel with the one behind them. */
+jit_status jitc_loops_sort(jitc_order *o, uint32_t number);
 
 /** The part of an operation that the plan writes, or NONE. It is right behind the operation. */
 static inline uint32_t jitc_order_part(const jitc_order *o, uint32_t position) {

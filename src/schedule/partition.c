@@ -24,7 +24,7 @@ static jit_status add_target(jitc_plan *p, uint32_t position) {
     TRY(jitc_grow((void **) &o->target, &o->target_capacity, o->targets + 1, sizeof *o->target));
     o->target[o->targets++] = position;
     o->place[position].target = true;
-    o->place[position].lanes = jitc_graph_lanes_locked(o->graph, o->at[position].node);
+    o->place[position].lanes = jitc_order_lanes(o, position);
     return JIT_OK;
 }
 
@@ -43,8 +43,7 @@ static uint32_t later(uint32_t a, uint32_t b) {
 
 /* First stage in which the value of a position can be used. */
 static uint32_t usable(const jitc_order *o, uint32_t position) {
-    const jitc_node *n = jitc_order_node(o, position);
-    return o->place[position].stage + ((jitc_ops[n->op].props & JITC_EFFECT) != 0);
+    return o->place[position].stage + jitc_order_writes(o, position);
 }
 
 /* Operands first: stages and costs; arrays that are indexed become targets. */
@@ -54,12 +53,14 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
     const jitc_node *n = jitc_order_node(o, position);
     uint32_t operand[3], cost = 1;
     jitc_order_operands(o, o->at[position].node, operand);
-    if (n->op == JITC_OP_part)
-        return place_part(p, position);
     *place = (jitc_place) {.low = UINT64_MAX};
+    if (o->loops && !o->inside[position].needed)
+        return JIT_OK;
+    if (n->op == JITC_OP_part && !jitc_order_region(o, position))
+        return place_part(p, position);
     for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
         uint32_t i = jitc_order_position(o, operand[k]);
-        if (k == 0 && jitc_op_indexes(n->op)) {
+        if (jitc_order_in_memory(o, position, k)) {
             if (o->at[i].ready)
                 continue;
             TRY(add_target(p, i));
@@ -69,11 +70,16 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
             cost += o->place[i].cost;
         }
     }
-    bool in_memory = jitc_op_is_leaf(n->op) || (jitc_ops[n->op].props & JITC_EFFECT);
+    bool in_memory = jitc_op_is_leaf(n->op) || jitc_order_writes(o, position);
     place->cost = in_memory ? 0 : cost < COST_LIMIT ? cost : COST_LIMIT;
-    if (jitc_ops[n->op].props & JITC_EFFECT)
+    if (jitc_order_writes(o, position))
         TRY(add_target(p, position));
     return JIT_OK;
+}
+
+/* Loops are not computed twice: see place_loop(). */
+static bool is_of_loop(const jitc_node *n) {
+    return n->op == JITC_OP_end || n->op == JITC_OP_result;
 }
 
 /* Users first: is this value needed by several kernels, or by kernels over many lanes though it is
@@ -81,11 +87,46 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
 static bool is_worth_storing(const jitc_order *o, uint32_t position, bool uniform) {
     const jitc_place *place = &o->place[position];
     const jitc_node *n = jitc_order_node(o, position);
-    if (jitc_op_is_leaf(n->op) || jitc_ops[n->op].form == JITC_FORM_MASKED)
+    if (jitc_op_is_leaf(n->op) || jitc_ops[n->op].form == JITC_FORM_MASKED ||
+        jitc_order_region(o, position) || is_of_loop(n))
         return false;
     bool several =
         jitc_node_size(n) == 1 ? place->low >> 32 != place->high >> 32 : place->low != place->high;
     return (several && place->cost > DEAR) || (uniform && place->cost > DEAR_UNIFORM);
+}
+
+/* The end of an outermost loop, whose results have been placed. If several kernels need them, or
+ * one that can have no loop, one writes them all: the one that writes the loop's arrays. */
+static jit_status place_loop(jitc_plan *p, uint32_t position) {
+    jitc_order *o = p->order;
+    jitc_place *place = &o->place[position];
+    const jitc_region *r = &o->region[o->inside[position].own - 1];
+    uint32_t kernel = JITC_KERNEL_STORES;
+    if (place->low == place->high && !o->at[position].visited && !r->stored &&
+        (uint32_t) place->high < JITC_KERNEL_APART)
+        return JIT_OK;
+    for (uint32_t i = o->inside[position].next; i != JITC_NONE; i = o->inside[i].next) {
+        o->place[i].stage = place->stage;
+        kernel = later(kernel, o->place[i].kernel);
+    }
+    for (uint32_t i = r->result; i != JITC_NONE; i = o->inside[i].next)
+        kernel = later(kernel, o->place[i].kernel);
+    for (uint32_t i = r->result; i != JITC_NONE; i = o->inside[i].next) {
+        if (o->inside[i].root == JITC_NONE)
+            TRY(add_target(p, i));
+        o->place[i].kernel = kernel;
+    }
+    place->low = place->high = (uint64_t) place->stage << 32 | kernel;
+    return JIT_OK;
+}
+
+/* What a result needs is the loop, and all of it. */
+static void hand_to_loop(jitc_order *o, uint32_t position) {
+    const jitc_place *place = &o->place[position];
+    uint32_t end = jitc_order_position(o, jitc_order_node(o, position)->a);
+    o->place[end].low = place->low < o->place[end].low ? place->low : o->place[end].low;
+    o->place[end].high = place->high > o->place[end].high ? place->high : o->place[end].high;
+    o->at[end].visited |= o->at[position].visited;
 }
 
 /* Hand the stages that compute a position down to its operands. */
@@ -103,11 +144,17 @@ static jit_status place_backward(jitc_plan *p, uint32_t position) {
     if (place->target)
         place->low = place->high = (uint64_t) place->stage << 32 | place->kernel;
     const jitc_node *n = jitc_order_node(o, position);
-    uint64_t size = jitc_graph_lanes_locked(o->graph, at->node);
+    if (n->op == JITC_OP_result) {
+        hand_to_loop(o, position);
+        return JIT_OK;
+    }
+    if (n->op == JITC_OP_end && !jitc_order_region(o, position))
+        TRY(place_loop(p, position));
+    uint64_t size = jitc_order_lanes(o, position);
     uint32_t operand[3];
     jitc_order_operands(o, at->node, operand);
     for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
-        if (k == 0 && jitc_op_indexes(n->op))
+        if (jitc_order_in_memory(o, position, k))
             continue;
         uint32_t i = jitc_order_position(o, operand[k]);
         o->place[i].low = place->low < o->place[i].low ? place->low : o->place[i].low;
@@ -160,9 +207,9 @@ static uint32_t next_open(const jitc_order *o, uint32_t position, uint32_t mark)
     const jitc_node *n = jitc_order_node(o, position);
     uint32_t operand[3];
     jitc_order_operands(o, o->at[position].node, operand);
-    for (unsigned k = jitc_op_indexes(n->op); k < jitc_ops[n->op].arity; ++k) {
+    for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
         uint32_t i = jitc_order_position(o, operand[k]);
-        if (is_open(o, i, mark))
+        if (is_open(o, i, mark) && !jitc_order_in_memory(o, position, k))
             return i;
     }
     return JITC_NONE;
@@ -196,8 +243,8 @@ static jit_status collect(jitc_order *o, uint32_t root, uint32_t mark) {
 /* Does the value of a list entry have to go through memory if a cut separates it from a use? */
 static bool can_spill(const jitc_order *o, uint32_t position, uint64_t lanes) {
     const jitc_node *n = jitc_order_node(o, position);
-    return !jitc_op_is_leaf(n->op) && !o->at[position].ready &&
-           (jitc_node_size(n) == lanes || lanes == 1);
+    return !jitc_op_is_leaf(n->op) && !o->at[position].ready && !jitc_order_region(o, position) &&
+           n->op != JITC_OP_end && (jitc_node_size(n) == lanes || lanes == 1);
 }
 
 /* last[i]: the last entry of the list that uses entry i as a value. A `masked` pair has no value of
@@ -212,13 +259,18 @@ static jit_status find_last_uses(jitc_order *o) {
         jitc_order_operands(o, o->at[o->list[i]].node, operand);
         bool pair = jitc_ops[n->op].form == JITC_FORM_MASKED;
         uint32_t use = pair ? o->last[o->list[i]] : (uint32_t) i;
-        for (unsigned k = jitc_op_indexes(n->op); k < jitc_ops[n->op].arity; ++k) {
+        for (unsigned k = 0; k < jitc_ops[n->op].arity; ++k) {
             uint32_t position = jitc_order_position(o, operand[k]);
-            if (is_open(o, position, 0))
+            if (is_open(o, position, 0) && !jitc_order_in_memory(o, o->list[i], k))
                 o->last[position] = later(o->last[position], use);
         }
     }
     return JIT_OK;
+}
+
+/* Must entry i of the list be in one kernel with the next one? */
+static bool is_whole(const jitc_order *o, size_t i) {
+    return o->loops && o->whole[i] > 0;
 }
 
 /* Where to cut list[first ...]: behind at least `limit` / 2 and at most `limit` entries, with the
@@ -236,11 +288,13 @@ static size_t best_cut(const jitc_order *o, size_t first, size_t limit, uint64_t
                 ++ends[last - first];
         }
         alive -= ends[i - first];
-        if (i + 1 >= first + limit / 2 && alive <= best_alive) {
+        if (i + 1 >= first + limit / 2 && alive <= best_alive && !is_whole(o, i)) {
             best_alive = alive;
             best = i + 1;
         }
     }
+    while (is_whole(o, best - 1)) /* a loop that is longer than a kernel should be */
+        ++best;
     return best;
 }
 
@@ -306,6 +360,8 @@ static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t 
     for (size_t i = first; i < end; ++i)
         if (!o->at[o->target[i]].ready)
             TRY(collect(o, o->target[i], mark));
+    if (o->loops)
+        TRY(jitc_loops_sort(o, mark));
     return o->list_count ? emit_parts(p, options, place->lanes, maps) : JIT_OK;
 }
 
@@ -313,6 +369,8 @@ static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t 
  * again in each part, are what the stages are for. */
 static bool is_merely_long(const jitc_order *o) {
     uint64_t lanes = jitc_node_size(jitc_order_node(o, (uint32_t) o->count - 1)); /* of a root */
+    if (o->loops)
+        return false;
     for (uint32_t i = 0; i < o->count; ++i) {
         const jitc_node *n = jitc_order_node(o, i);
         bool leaf = jitc_op_is_leaf(n->op);

@@ -78,8 +78,11 @@ static jit_status build(jitc_plan *p, jitc_graph *g, const jitc_options *options
     o->graph = g;
     o->base = jitc_graph_stamps_locked(g);
     o->count = 0;
+    o->loops = false;
     jit_status status = visit_roots(p, n, busy);
     g->stamp_base = o->base + (uint32_t) o->count;
+    if (status == JIT_OK && !*busy && o->loops)
+        status = jitc_loops_find(o, n);
     return status != JIT_OK || *busy ? status : jitc_partition(p, options);
 }
 
@@ -133,8 +136,10 @@ void jitc_plan_settle_locked(jitc_plan *p, jitc_graph *g, size_t i) {
     const jitc_group *group = &p->group[i];
     for (size_t k = 0; k < group->outputs; ++k) {
         jitc_slot *s = &p->slot[group->output[k]];
-        /* A leaf that is only indexed stays what it is: its memory goes with the plan. */
-        if (p->leaves || !jitc_op_is_leaf(jitc_node_at(g, s->node)->op)) {
+        /* A leaf that is only indexed stays what it is: its memory goes with the plan. So does an
+         * array that a loop scatters into for what it reads on the way. */
+        uint8_t op = jitc_node_at(g, s->node)->op;
+        if ((p->leaves || !jitc_op_is_leaf(op)) && op != JITC_OP_next) {
             jitc_buffer_ref(s->buffer);
             jitc_graph_set_data_locked(g, s->node, s->buffer);
         }
@@ -160,11 +165,27 @@ static bool reads(const jitc_group *group, uint32_t slot) {
     return false;
 }
 
+/* Would something that is alive have a loop run again, from the array as it was? */
+static bool may_run_again(const jitc_plan *p, const jitc_graph *g, size_t group, uint32_t s) {
+    const jitc_node *n = jitc_node_at(g, p->slot[s].node);
+    uint32_t written = 0;
+    if (n->op == JITC_OP_next)
+        return true;
+    if (n->op != JITC_OP_result)
+        return false;
+    for (size_t i = 0; i < p->group[group].outputs; ++i) {
+        const jitc_node *other = jitc_node_at(g, p->slot[p->group[group].output[i]].node);
+        written += other->op == JITC_OP_result && other->a == n->a;
+    }
+    return jitc_node_at(g, n->a)->internal != written;
+}
+
 bool jitc_plan_in_place_locked(const jitc_plan *p, const jitc_graph *g, size_t group, uint32_t s) {
     const jitc_slot *source = &p->slot[p->slot[s].source];
     /* The plan may itself read the array, for a value that it computes along the way and that
      * another thread has evaluated since: then no node tells of that any more. */
-    if (source->last_group != group || reads(&p->group[group], p->slot[s].source))
+    if (source->last_group != group || reads(&p->group[group], p->slot[s].source) ||
+        may_run_again(p, g, group, s))
         return false;
     const jitc_node *n = jitc_node_at(g, source->node);
     const jitc_buffer *b = source->buffer;
@@ -220,6 +241,10 @@ void jitc_plan_finish(jitc_plan *p) {
         free(p->order->list);
         free(p->order->stored);
         free(p->order->last);
+        free(p->order->inside);
+        free(p->order->region);
+        free(p->order->link);
+        free(p->order->whole);
         free(p->order);
     }
     *p = (jitc_plan) {0};

@@ -14,7 +14,7 @@ typedef enum kind { REDUCES, STORES, SCATTERS, BLOCKS, ALONE } kind;
 static kind kind_of(const jitc_order *o, uint32_t position) {
     unsigned op = jitc_order_node(o, position)->op;
     switch (jitc_op_shape(op)) {
-        case -1: return STORES;
+        case -1: return o->loops && o->inside[position].final ? SCATTERS : STORES;
         case JITC_SHAPE_MAP: return SCATTERS;
         case JITC_SHAPE_REDUCE: return REDUCES;
         case JITC_SHAPE_BLOCK_REDUCE: return BLOCKS;

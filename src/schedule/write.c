@@ -24,7 +24,12 @@ jit_status jitc_write_begin(jitc_writer *m, jitc_plan *p, jitc_graph *g, const j
     jitc_group *group;
     TRY(new_group(p, &group));
     group->lanes = lanes;
-    *m = (jitc_writer) {p, g, group, &group->program, (uint32_t) p->groups, false, JITC_NONE};
+    *m = (jitc_writer) {.plan = p,
+                        .graph = g,
+                        .group = group,
+                        .program = &group->program,
+                        .number = (uint32_t) p->groups,
+                        .block = JITC_NONE};
     if (lanes > INT32_MAX)
         m->program->head.flags |= JITC_PROGRAM_WIDE;
     if (o->fast_math)

@@ -13,6 +13,7 @@ typedef struct jitc_writer {
     uint32_t number; /* of the group, from 1 */
     bool scratch;    /* it needs memory to work in */
     uint32_t block;  /* parameter: lanes of a block; NONE: there is none yet */
+    bool inside;     /* of a loop: what follows is not the same in all lanes */
 } jitc_writer;
 
 /** Start a new group of the plan. */
@@ -31,8 +32,8 @@ jit_status jitc_write_buffer(jitc_writer *m, const jitc_node *n, uint32_t slot, 
 /** An operation whose operands are instructions a, b, c. */
 static inline jit_status jitc_write_operation(jitc_writer *m, const jitc_node *n, uint32_t a,
                                               uint32_t b, uint32_t c, uint32_t *out) {
-    bool uniform =
-        m->group->lanes != 1 && jitc_node_size(n) == 1 && !(jitc_ops[n->op].props & JITC_EFFECT);
+    bool uniform = m->group->lanes != 1 && jitc_node_size(n) == 1 &&
+                   !(jitc_ops[n->op].props & JITC_EFFECT) && !m->inside;
     jitc_inst inst = {.op = n->op,
                       .type = (uint8_t) jitc_node_type(n),
                       .flags = uniform ? JITC_INST_UNIFORM : 0,
