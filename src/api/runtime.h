@@ -62,9 +62,10 @@ typedef struct jitc_thread {
     jitc_thread_state state[JITC_BACKENDS][JITC_MAX_DEVICES];
     uint32_t *scheduled; /* nodes, each held */
     size_t scheduled_count, scheduled_capacity;
-    bool evaluating;  /* the list and what follows are in use */
-    jitc_plan plan;   /* scratch */
-    uint64_t *params; /* scratch */
+    struct jitc_loop *loops; /* that are being recorded, the innermost first; see loop.h */
+    bool evaluating;         /* the list and what follows are in use */
+    jitc_plan plan;          /* scratch */
+    uint64_t *params;        /* scratch */
     size_t param_capacity;
     struct jitc_access *access; /* scratch */
     size_t access_capacity;

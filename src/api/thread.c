@@ -2,7 +2,7 @@
  *
  * The record is reached through thread-local storage and freed by the destructor of a pthread key.
  * Its streams go back to their devices with work still queued: numbers on a stream stay good. */
-#include "api/runtime.h"
+#include "api/loop.h"
 #include <stdlib.h>
 
 typedef struct thread_key {
@@ -42,6 +42,14 @@ static void release_scheduled(jitc_thread *t) {
     t->scheduled_count = 0;
 }
 
+/* Loops that it has not ended. */
+static void release_loops(jitc_thread *t) {
+    jitc_graph *g = jitc_load_acquire(&jitc_runtime.graph); /* pairs with jit_init */
+    if (g)
+        jitc_loop_unwind(g, t, NULL, false);
+    jitc_loop_free_all(t);
+}
+
 static void free_record(jitc_thread *t) {
     jitc_plan_finish(&t->plan);
     free(t->scheduled);
@@ -67,6 +75,7 @@ static void end_thread(void *p) {
     leaving = true;
     jitc_mutex_unlock(&jitc_runtime.lock);
     release_scheduled(t);
+    release_loops(t);
     jitc_mutex_lock(&jitc_runtime.lock);
     leaving = false;
     if (--jitc_runtime.leaving == 0)
@@ -157,6 +166,7 @@ jit_status jitc_api_sync_thread(jitc_thread *t) {
 void jitc_api_forget_devices_locked(void) {
     for (jitc_thread *t = jitc_runtime.threads; t; t = t->next) {
         t->scheduled_count = 0; /* the graph goes with its nodes */
+        jitc_loop_free_all(t);
         for (int b = 0; b < JITC_BACKENDS; ++b) {
             t->current[b] = 0;
             for (int d = 0; d < JITC_MAX_DEVICES; ++d)
@@ -169,6 +179,8 @@ static void abandon(jitc_thread *t, jitc_graph *g) {
     jitc_graph_lock(g);
     jitc_plan_abandon_locked(&t->plan, g);
     release_scheduled_locked(t, g);
+    for (jitc_loop *l = t->loops; l; l = l->outer)
+        jitc_loop_abandon_locked(g, l);
     jitc_graph_fork_release(g);
 }
 
@@ -194,5 +206,6 @@ void jitc_thread_end_orphans(jitc_thread *orphans, jitc_graph *g) {
     for (jitc_thread *t = orphans; t; t = t->next) {
         jitc_plan_drop_all_buffers(&t->plan, g);
         jitc_plan_finish(&t->plan);
+        jitc_loop_free_all(t);
     }
 }
