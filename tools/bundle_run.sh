@@ -259,6 +259,10 @@ demo() {
         echo "$example:"
         "bin/$example" || status=1
     done
+    if [ -e bin/mandelbrot ]; then
+        echo "mandelbrot:"
+        bin/mandelbrot logs/mandelbrot.png || status=1
+    fi
     if [ -e data/chelsea.png ] && [ -e bin/image_filter ]; then
         echo "image_filter:"
         bin/image_filter data/chelsea.png logs/filtered.png || status=1

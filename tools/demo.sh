@@ -28,7 +28,7 @@ mkdir -p build/demo
 sh tools/setup.sh
 [ -s "$picture" ] || quietly fetch_picture
 quietly cmake --preset release
-quietly cmake --build --preset release --target saxpy black_scholes heat share image_filter
+quietly cmake --build --preset release --target saxpy black_scholes heat share image_filter mandelbrot
 examples=build/release/examples
 JITC_CACHE_DIR=$PWD/build/demo/cache # so that the first run shows what compiling takes
 export JITC_CACHE_DIR
@@ -45,4 +45,6 @@ echo "share:"
 $examples/share
 echo "image_filter:"
 $examples/image_filter "$picture" build/demo/filtered.png
-echo "See build/demo/filtered.png (from $picture)."
+echo "mandelbrot:"
+$examples/mandelbrot build/demo/mandelbrot.png
+echo "See build/demo/filtered.png (from $picture), build/demo/mandelbrot.png."
