@@ -41,8 +41,16 @@ Test(cuda_reduce, every_type_and_operation) {
     FOR_REDUCTIONS(op) {
         if (!jitc_reduce_accepts(op, t))
             continue;
-        for (int i = 0; i < 3; ++i, ++turn)
+        for (int i = 0; i < 2; ++i, ++turn)
             check_reduce(t, op, turn % 2 ? JITC_PROGRAM_TAIL : 0, sizes[turn % SIZES], 0);
+    }
+}
+
+Test(cuda_reduce, foreign_arrays_may_begin_and_end_anywhere) {
+    for (size_t from = 0; from < 4; ++from) {
+        check_reduce(JIT_f32, JIT_REDUCE_ADD, JITC_PROGRAM_TAIL, 8192 + from, from);
+        check_reduce(JIT_u8, JIT_REDUCE_MAX, JITC_PROGRAM_TAIL, 2047 - from, from);
+        check_reduce(JIT_f64, JIT_REDUCE_MUL, JITC_PROGRAM_TAIL | JITC_PROGRAM_WIDE, 8191, from);
     }
 }
 
@@ -89,4 +97,215 @@ Test(cuda_reduce, blocks_of_every_length) {
                          cases[k].length);
         }
     }
+}
+
+/* ---- Bits ---- */
+
+/** Values whose sum depends on the order. */
+static float *rough_values(size_t n) {
+    float *x = malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; ++i)
+        x[i] = (float) (i * 2654435761u % 1000003) * (i % 3 ? 1e-3f : -7e2f);
+    return x;
+}
+
+/** What else a kernel does beside a sum. */
+typedef enum company { NOTHING, STORES, OTHERS, LONG, LONGER, COMPANIES } company;
+
+static void add_company(combine_program *c, company with, uint32_t x, size_t n) {
+    uint32_t y = x;
+    if (with == STORES) {
+        y = add(&c->p, JITC_OP_cast, JIT_f64, x, 0, 0);
+        add_store(&c->p, JIT_f64, y, exact((n + 64) * 8, 0, NULL), c->params);
+        y = add(&c->p, JITC_OP_lt, JIT_bool, x, x, 0);
+        add_store(&c->p, JIT_bool, y, exact(n + 64, 0, NULL), c->params);
+    }
+    if (with == OTHERS) {
+        combine_add(c, JITC_OP_reduce, JIT_REDUCE_MAX, 0, x, exact(4, 0, NULL));
+        y = add(&c->p, JITC_OP_mul, JIT_f32, x, x, 0);
+        combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, y, exact(4, 0, NULL));
+    }
+    if (with == LONG || with == LONGER) {
+        for (int i = 0; i < (with == LONG ? 120 : 250); ++i)
+            y = add(&c->p, JITC_OP_mul, JIT_f32, y, x, 0);
+        combine_add(c, JITC_OP_reduce, JIT_REDUCE_MIN, 0, y, exact(4, 0, NULL));
+    }
+}
+
+static uint32_t sum_bits(const float *x, size_t n, company with, uint32_t flags) {
+    uint32_t *got, bits;
+    float *room = calloc(n + 64, sizeof *x);
+    memcpy(room, x, n * sizeof *x);
+    combine_program *c = combine_begin(JITC_SHAPE_REDUCE, flags);
+    void *out = exact(4, 0, NULL);
+    uint32_t v = add_data(&c->p, JIT_f32, exact((n + 64) * 4, 0, room), c->params);
+    add_company(c, with, v, n);
+    combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, v, out);
+    combine_run(c, n);
+    got = fetch(stream[0], out, 4);
+    bits = *got;
+    free(got), free(room);
+    combine_end(c);
+    exact_finish();
+    return bits;
+}
+
+Test(cuda_reduce, a_sum_has_the_same_bits_whatever_runs_first_or_with_it) {
+    static const uint32_t flags[] = {JITC_PROGRAM_TAIL, JITC_PROGRAM_WIDE};
+    enum { LANES = 3 * 8192 + 100 };
+    float *x = rough_values(LANES);
+    double exactly = 0;
+    for (int i = 0; i < LANES; ++i)
+        exactly += (double) x[i];
+    uint32_t bits = sum_bits(x, LANES, NOTHING, 0);
+    float sum;
+    memcpy(&sum, &bits, sizeof sum);
+    cr_expect_float_eq(sum, exactly, 1e-6 * (exactly < 0 ? -exactly : exactly), "%g, not %g",
+                       (double) sum, exactly);
+    for (int with = 0; with < COMPANIES; ++with)
+        cr_expect_eq(sum_bits(x, LANES, (company) with, 0), bits, "in company %d", with);
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; ++i)
+        cr_expect_eq(sum_bits(x, LANES, NOTHING, flags[i]), bits, "flags %u", flags[i]);
+    for (uint64_t seed = 1; w.seed && seed < 4; ++seed) {
+        w.seed(seed);
+        cr_expect_eq(sum_bits(x, LANES, NOTHING, 0), bits, "seed %llu", (unsigned long long) seed);
+    }
+    free(x);
+}
+
+/* f16 has 11 bits: added one by one, ones stop at 2048. */
+Test(cuda_reduce, small_floats_are_added_in_f32_and_rounded_once) {
+    enum { LANES = 4099 };
+    uint16_t ones[LANES + 64];
+    for (int i = 0; i < LANES + 64; ++i)
+        ones[i] = 0x3c00;
+    combine_program *c = combine_begin(JITC_SHAPE_REDUCE, 0);
+    void *out = exact(2, 0, NULL);
+    uint32_t x = add_data(&c->p, JIT_f16, exact(sizeof ones, 0, ones), c->params);
+    combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, x, out);
+    combine_run(c, LANES);
+    uint16_t *got = fetch(stream[0], out, 2);
+    cr_expect_eq(jitc_f16_to_f32(*got), 4100, "%g", (double) jitc_f16_to_f32(*got));
+    free(got);
+    combine_end(c);
+    exact_finish();
+}
+
+/* ---- What is fused ---- */
+
+/** The sum of x y + z, where x is gathered under a mask; what is stored beside it. */
+static void check_fused(size_t n, uint32_t flags) {
+    size_t bytes = (n + 64) * 4;
+    float *x = calloc(1, bytes), *y = calloc(1, bytes), *want = calloc(1, bytes);
+    unsigned char *mask = calloc(n + 64, 1);
+    uint32_t *index = calloc(1, bytes);
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i)
+        x[i] = (float) (i % 5);
+    for (size_t i = 0; i < n; ++i) {
+        y[i] = (float) (i % 7), mask[i] = i % 3 != 0;
+        index[i] = (uint32_t) (n - i); /* the first is out of range */
+        want[i] = (mask[i] && i ? x[n - i] : 0) * y[i] + 2;
+        sum += (double) want[i];
+    }
+    combine_program *c = combine_begin(JITC_SHAPE_REDUCE, flags);
+    void *out = exact(4, 0, NULL),
+         *stored = exact(flags & JITC_PROGRAM_TAIL ? n * 4 : bytes, 0, NULL);
+    uint32_t source = add_buffer(&c->p, JIT_f32, exact(n * 4, 0, x), n, c->params);
+    uint32_t at = add_data(&c->p, JIT_u32, exact(bytes, 0, index), c->params);
+    at = add(&c->p, JITC_OP_masked, JIT_u32, at,
+             add_data(&c->p, JIT_bool, exact(n + 64, 0, mask), c->params), 0);
+    uint32_t v = add(&c->p, JITC_OP_gather, JIT_f32, source, at, 0);
+    v = add(&c->p, JITC_OP_mul, JIT_f32, v, add_data(&c->p, JIT_f32, exact(bytes, 0, y), c->params),
+            0);
+    v = add(&c->p, JITC_OP_add, JIT_f32, v, add_literal(&c->p, JIT_f32, 0x40000000, c->params), 0);
+    add_store(&c->p, JIT_f32, v, stored, c->params);
+    combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, v, out);
+    combine_run(c, n);
+    float *got = fetch(stream[0], out, 4), *all = fetch(stream[0], stored, n * 4);
+    cr_expect_eq((double) *got, sum, "%zu lanes: %g, not %g", n, (double) *got, sum);
+    cr_expect_arr_eq(all, want, n * 4, "%zu lanes, flags %u", n, flags);
+    free(x), free(y), free(want), free(mask), free(index), free(got), free(all);
+    combine_end(c);
+    exact_finish();
+}
+
+Test(cuda_reduce, gathers_masks_and_stores_join) {
+    check_fused(5, 0);
+    check_fused(2050, JITC_PROGRAM_TAIL);
+    check_fused(8192 + 5, 0);
+    check_fused(16384, JITC_PROGRAM_TAIL | JITC_PROGRAM_WIDE);
+}
+
+/** Lanes i < 100 double a state i % 10 times: the sum of the states, by loops in the kernel. */
+Test(cuda_reduce, lanes_may_loop) {
+    combine_program *c = combine_begin(JITC_SHAPE_REDUCE, JITC_PROGRAM_LOOPS);
+    void *out = exact(4, 0, NULL);
+    jitc_program *p = &c->p;
+    uint32_t lane = add(p, JITC_OP_counter, JIT_u32, 0, 0, 0);
+    uint32_t rounds = add(p, JITC_OP_mod, JIT_u32, lane, add_baked(p, JIT_u32, 10), 0);
+    uint32_t zero = add_baked(p, JIT_u32, 0), one = add_baked(p, JIT_u32, 1);
+    uint32_t loop = add(p, JITC_OP_loop, JIT_bool, 0, 0, 0);
+    uint32_t k = add(p, JITC_OP_phi, JIT_u32, zero, loop, 0);
+    uint32_t v = add(p, JITC_OP_phi, JIT_u32, one, loop, 1);
+    uint32_t in = add(p, JITC_OP_lt, JIT_bool, k, rounds, 0);
+    add(p, JITC_OP_test, JIT_bool, in, loop, 0);
+    uint32_t k1 = add(p, JITC_OP_add, JIT_u32, k, one, 0);
+    uint32_t v1 = add(p, JITC_OP_add, JIT_u32, v, v, 0);
+    add(p, JITC_OP_next, JIT_u32, k, k1, 0);
+    add(p, JITC_OP_next, JIT_u32, v, v1, 0);
+    add(p, JITC_OP_end, JIT_bool, loop, 0, 0);
+    combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, v, out);
+    combine_run(c, 100);
+    uint32_t *got = fetch(stream[0], out, 4);
+    cr_expect_eq(*got, 10 * 1023u, "%u", *got);
+    free(got);
+    combine_end(c);
+    exact_finish();
+}
+
+/* ---- Many ---- */
+
+/* Counters in the memory of the stream end as they began, in whatever order blocks run. */
+Test(cuda_reduce, launches_follow_each_other_on_several_streams) {
+    enum { LANES = 20000, LAUNCHES = 6 };
+    float *x = calloc(LANES + 64, sizeof *x);
+    double sum = 0;
+    for (int i = 0; i < LANES; ++i)
+        sum += (double) (x[i] = (float) (i % 11));
+    combine_program *all = combine_begin(JITC_SHAPE_REDUCE, 0);
+    combine_program *halves = combine_begin(JITC_SHAPE_BLOCK_REDUCE, 0);
+    const void *in = exact((LANES + 64) * 4, 0, x);
+    combine_add(all, JITC_OP_reduce, JIT_REDUCE_ADD, 0, add_data(&all->p, JIT_f32, in, all->params),
+                NULL);
+    combine_add(halves, JITC_OP_block_reduce, JIT_REDUCE_ADD, 0,
+                add_data(&halves->p, JIT_f32, in, halves->params), NULL);
+    halves->params[halves->p.head.params] = LANES - 1000;
+    halves->p.inst[1].c = halves->p.head.params++;
+    combine_compile(all);
+    combine_compile(halves);
+    float *out[STREAMS], *got;
+    if (w.seed)
+        w.seed(7);
+    for (int k = 0; k < STREAMS; ++k)
+        out[k] = exact(3 * LAUNCHES * 4, 0, NULL);
+    for (int i = 0; i < LAUNCHES; ++i)
+        for (int k = 0; k < STREAMS; ++k) {
+            all->params[all->p.inst[1].b] = (uintptr_t) (out[k] + 3 * i);
+            halves->params[halves->p.inst[1].b] = (uintptr_t) (out[k] + 3 * i + 1);
+            combine_launch(all, stream[k], LANES);
+            combine_launch(halves, stream[k], LANES);
+        }
+    for (int k = 0; k < STREAMS; ++k) {
+        got = fetch(stream[k], out[k], 3 * LAUNCHES * 4);
+        for (int i = 0; i < LAUNCHES; ++i) {
+            cr_expect_eq((double) got[3 * i], sum, "stream %d, launch %d", k, i);
+            cr_expect_eq((double) (got[3 * i + 1] + got[3 * i + 2]), sum, "stream %d, %d", k, i);
+        }
+        free(got);
+    }
+    combine_end(all);
+    combine_end(halves);
+    exact_finish();
+    free(x);
 }

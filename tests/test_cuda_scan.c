@@ -1,4 +1,6 @@
 /* test_cuda_scan.c: the CUDA backend's kernels whose blocks look back on each other. */
+#include "cuda/stream.h"
+
 #include "combine_world.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,11 +61,168 @@ Test(cuda_scan, every_type_and_operation) {
     FOR_REDUCTIONS(op) {
         if (!jitc_reduce_accepts(op, t))
             continue;
-        for (int i = 0; i < 3; ++i, ++turn)
+        for (int i = 0; i < 2; ++i, ++turn)
             check_scan(
                 &(scan_case) {t, op, aux[turn % 4], flags[turn % 3], sizes[turn % SIZES], 0});
     }
 }
+
+Test(cuda_scan, foreign_arrays_may_begin_and_end_anywhere) {
+    for (size_t from = 0; from < 4; ++from) {
+        check_scan(&(scan_case) {JIT_f32, JIT_REDUCE_ADD, 0, JITC_PROGRAM_TAIL, 8192 + from, from});
+        check_scan(&(scan_case) {JIT_u8, JIT_REDUCE_MAX, JITC_AUX_REVERSE, JITC_PROGRAM_TAIL,
+                                 8192 + 4, from});
+    }
+}
+
+/* ---- Bits ---- */
+
+/** The program multiplies by 0.5, by 2, by 0.5 ..., and scans what comes of it. */
+static float *scanned(const float *x, size_t n, int operations, uint32_t aux, uint32_t flags) {
+    combine_program *c = combine_begin(JITC_SHAPE_SCAN, flags);
+    float *room = calloc(n + 64, sizeof *x);
+    memcpy(room, x, n * sizeof *x);
+    /* The fast path needs an output that is aligned. */
+    size_t offset = flags & JITC_PROGRAM_TAIL ? 4 : 0;
+    void *out = exact((n + 64) * 4, offset, NULL);
+    uint32_t y = add_data(&c->p, JIT_f32, exact((n + 64) * 4, 0, room), c->params);
+    uint32_t half = add_literal(&c->p, JIT_f32, 0x3f000000, c->params);
+    uint32_t two = add_literal(&c->p, JIT_f32, 0x40000000, c->params);
+    for (int i = 0; i < operations; ++i)
+        y = add(&c->p, JITC_OP_mul, JIT_f32, y, i % 2 ? two : half, 0);
+    combine_add(c, JITC_OP_prefix_reduce, JIT_REDUCE_ADD, aux, y, out);
+    combine_run(c, n);
+    float *got = fetch(stream[0], out, n * 4);
+    combine_end(c);
+    exact_finish();
+    free(room);
+    return got;
+}
+
+Test(cuda_scan, sums_have_the_same_bits_however_they_are_computed) {
+    enum { LANES = 3 * 8192 + 100 };
+    float *x = malloc(LANES * sizeof *x);
+    for (size_t i = 0; i < LANES; ++i)
+        x[i] = (float) (i * 2654435761u % 1000003) * (i % 3 ? 1e-3f : -7e2f);
+    for (uint32_t aux = 0; aux <= JITC_AUX_REVERSE; aux += JITC_AUX_REVERSE) {
+        float *want = scanned(x, LANES, 0, aux, 0), *got;
+        double exactly = 0;
+        for (size_t i = 0; i < LANES; ++i)
+            exactly += (double) x[i];
+        cr_expect_float_eq(want[aux ? 0 : LANES - 1], exactly, 1e-6 * -exactly, "%g, not %g",
+                           (double) want[aux ? 0 : LANES - 1], exactly);
+        for (int way = 0; way < 4; ++way) {
+            if (way == 3 && w.seed)
+                w.seed(3 + aux);
+            got = scanned(x, LANES, way == 1 ? 100 : 0, aux, way == 2 ? JITC_PROGRAM_TAIL : 0);
+            cr_expect_arr_eq(got, want, LANES * sizeof *want, "aux %u, way %d", aux, way);
+            free(got);
+        }
+        if (w.seed)
+            w.seed(0);
+        free(want);
+    }
+    free(x);
+}
+
+/* ---- Many ---- */
+
+static combine_program *make_scan(jit_dtype t, const void *in) {
+    combine_program *c = combine_begin(JITC_SHAPE_SCAN, 0);
+    combine_add(c, JITC_OP_prefix_reduce, JIT_REDUCE_ADD, 0, add_data(&c->p, t, in, c->params),
+                NULL);
+    combine_compile(c);
+    return c;
+}
+
+/** Launch it into the place out. */
+static void launch_into(combine_program *c, jitc_stream *s, size_t n, void *out) {
+    c->params[c->p.inst[c->p.head.count - 1].b] = (uintptr_t) out;
+    combine_launch(c, s, n);
+}
+
+static void expect_ramp_sums(jitc_stream *s, const uint32_t *out, size_t n, const char *what) {
+    uint32_t *got = fetch(s, out, n * sizeof *got), sum = 0;
+    for (size_t i = 0; i < n; ++i)
+        cr_assert_eq(got[i], sum += (uint32_t) i, "%s: element %zu of %zu", what, i, n);
+    free(got);
+}
+
+static const void *make_input(size_t n) {
+    uint32_t *x = malloc((n + 64) * sizeof *x);
+    for (size_t i = 0; i < n + 64; ++i)
+        x[i] = (uint32_t) i;
+    const void *in = exact((n + 64) * sizeof *x, 0, x);
+    free(x);
+    return in;
+}
+
+/* What the launches before have left in the memory of the stream counts for nothing, also where
+ * they have held back each other and had tiles of other sizes. */
+Test(cuda_scan, launches_follow_each_other_on_several_streams) {
+    static const size_t lengths[] = {20000, 9000, 30000, 16384};
+    enum { LAUNCHES = sizeof lengths / sizeof *lengths, MOST = 30000 };
+    const void *in = make_input(MOST);
+    combine_program *c = make_scan(JIT_u32, in), *wide = make_scan(JIT_u64, in);
+    uint32_t *out[STREAMS][LAUNCHES];
+    if (w.seed)
+        w.seed(11);
+    for (int i = 0; i < LAUNCHES; ++i)
+        for (int k = 0; k < STREAMS; ++k) {
+            out[k][i] = exact((MOST + 64) * 4, 0, NULL);
+            launch_into(c, stream[k], lengths[(i + k) % LAUNCHES], out[k][i]);
+            launch_into(wide, stream[k], MOST / 2, exact((MOST + 64) * 4, 0, NULL));
+        }
+    for (int i = 0; i < LAUNCHES; ++i)
+        for (int k = 0; k < STREAMS; ++k)
+            expect_ramp_sums(stream[k], out[k][i], lengths[(i + k) % LAUNCHES], "one of many");
+    combine_end(c);
+    combine_end(wide);
+    exact_finish();
+}
+
+/* 4097 tiles of 64 bits do not fit into the first memory. */
+Test(cuda_scan, memory_of_a_stream_grows_under_launches_that_wait) {
+    enum { SMALL = 20000, TILES = 40, LARGE = TILES * 8192 + 5 };
+    const void *in = make_input(LARGE);
+    combine_program *c = make_scan(JIT_u32, in);
+    uint32_t *first = exact((SMALL + 64) * 4, 0, NULL), *last = exact((SMALL + 64) * 4, 0, NULL),
+             *large = exact((LARGE + 64) * 4, 0, NULL);
+    jitc_cuda_stream *s = jitc_cuda_stream_of(stream[0]);
+    launch_into(c, stream[0], SMALL, first);
+    cr_assert_not_null(s->sums);
+    size_t bytes = s->sums->bytes;
+    s->sums->bytes = 300; /* as if it were full */
+    launch_into(c, stream[0], LARGE, large);
+    cr_expect_not_null(s->sums->older);
+    launch_into(c, stream[0], SMALL, last);
+    s->sums->older->bytes = bytes;
+    expect_ramp_sums(stream[0], first, SMALL, "before");
+    expect_ramp_sums(stream[0], large, LARGE, "the large one");
+    expect_ramp_sums(stream[0], last, SMALL, "behind");
+    combine_end(c);
+    exact_finish();
+}
+
+/* Tags have 32 bits. */
+Test(cuda_scan, a_stream_takes_new_memory_before_the_numbers_of_launches_repeat) {
+    enum { LANES = 20000 };
+    combine_program *c = make_scan(JIT_u32, make_input(LANES));
+    uint32_t *out = exact((LANES + 64) * 4, 0, NULL);
+    jitc_cuda_stream *s = jitc_cuda_stream_of(stream[0]);
+    launch_into(c, stream[0], LANES, out);
+    const void *memory = s->sums->pointer;
+    s->sums->launches = UINT32_MAX - 2;
+    launch_into(c, stream[0], LANES, out);
+    cr_expect_eq(s->sums->pointer, memory);
+    launch_into(c, stream[0], LANES, out);
+    cr_expect_neq(s->sums->pointer, memory);
+    expect_ramp_sums(stream[0], out, LANES, "with new memory");
+    combine_end(c);
+    exact_finish();
+}
+
+/* ---- Compaction ---- */
 
 static void check_compress(jit_dtype t, size_t n, uint32_t flags, unsigned one_in, size_t offset,
                            bool computed) {
@@ -103,4 +262,37 @@ Test(cuda_scan, numbers_of_what_is_true) {
         for (int k = 0; k < 2; ++k, ++turn)
             check_compress(turn % 3 ? JIT_u32 : JIT_u64, lengths[i],
                            turn % 2 ? JITC_PROGRAM_TAIL : 0, one_in[turn % 4], 0, turn % 5 == 4);
+    check_compress(JIT_u32, 16390, JITC_PROGRAM_TAIL, 3, 5, false);
+    if (w.seed)
+        w.seed(5);
+    check_compress(JIT_u32, 40000, JITC_PROGRAM_WIDE, 3, 0, false);
+}
+
+/* ---- More tiles than a simulated GPU can do ---- */
+
+/* Sums of 32 * 32 * 32 tiles are looked back on: u8 wraps. */
+Test(cuda_scan, on_a_gpu_all_levels_of_sums_are_needed, .timeout = 60) {
+    const size_t n = ((size_t) 1 << 28) + 12345;
+    if (w.faults)
+        support_skip("this wants a GPU");
+    unsigned char *x = malloc(n + 64), *got, sum = 0;
+    for (size_t i = 0; i < n; ++i)
+        x[i] = (unsigned char) (i * 2654435761u >> 13);
+    combine_program *c = make_scan(JIT_u8, exact(n + 64, 0, x));
+    void *out = exact(n + 64, 0, NULL);
+    for (int i = 0; i < 3; ++i)
+        launch_into(c, stream[0], n, out);
+    got = fetch(stream[0], out, n);
+    for (size_t i = 0; i < n; ++i)
+        cr_assert_eq(got[i], sum = (unsigned char) (sum + x[i]), "element %zu", i);
+    free(x), free(got);
+    combine_end(c);
+    exact_finish();
+}
+
+Test(cuda_scan, on_a_gpu_many_flags_are_numbered, .timeout = 60) {
+    if (w.faults)
+        support_skip("this wants a GPU");
+    check_compress(JIT_u32, ((size_t) 1 << 27) + 5, 0, 3, 0, false);
+    check_compress(JIT_u64, ((size_t) 1 << 25) + 5, JITC_PROGRAM_WIDE, 2, 0, true);
 }

@@ -25,12 +25,12 @@ static void put_ballots(jitc_cuda_body *k) {
                    "    bool x = false;\n    if (i < n) {\n",
                    unrolled ? 8 : 1, ROWS * LANES, k->index, ROWS * 32 * LANES);
     jitc_cuda_put_instructions(k, false);
-    jitc_cuda_putf(&k->w,
-                   "    }\n    const u32 all = __ballot_sync(0xffffffffu, x);\n"
-                   "    #pragma unroll\n    for (u32 r = 0; r < %u; ++r)\n"
-                   "    if ((q & 15) == lane >> 1 && q >> 4 == r) b[r] = all >> (lane & 1) * 16 & "
-                   "0xffff;\n    }\n",
-                   ROWS);
+    jitc_cuda_put_text(&k->w, "    }\n    const u32 all = __ballot_sync(0xffffffffu, x);\n"
+                              "    const u32 own = all >> (lane & 1) * 16 & 0xffff;\n");
+    /* Written out, so that b stays in registers. */
+    for (uint32_t r = 0; r < ROWS; ++r)
+        jitc_cuda_putf(&k->w, "    if (q == %u + (lane >> 1)) b[%u] = own;\n", r * LANES, r);
+    jitc_cuda_put_text(&k->w, "    }\n");
     k->layout = layout;
 }
 
