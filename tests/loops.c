@@ -72,9 +72,9 @@ typedef struct generator {
     uint64_t state;
     uint32_t pool[LOOP_INPUTS][POOL]; /* values that can be used, by type */
     uint32_t count[LOOP_INPUTS];
-    uint32_t lane;                /* the counter */
-    uint32_t source, target;      /* buffers of u32 */
-    uint32_t inputs[LOOP_INPUTS]; /* parameters */
+    uint32_t lane;                 /* the counter */
+    uint32_t source, target, sums; /* buffers of u32 */
+    uint32_t inputs[LOOP_INPUTS];  /* parameters */
     int depth, budget;
     bool small;
 } generator;
@@ -126,6 +126,14 @@ static void add_scatter(generator *g) {
     if (next_random(&g->state) % 2)
         index = add(g->p, JITC_OP_masked, JIT_u32, index, pick(g, BOOL_INDEX), 0);
     add(g->p, JITC_OP_scatter, JIT_u32, g->target, pick(g, U32_INDEX), index);
+}
+
+static void add_update(generator *g) {
+    uint32_t index = add(g->p, JITC_OP_mod, JIT_u32, pick(g, U32_INDEX),
+                         add_baked(g->p, JIT_u32, LOOP_SUMS + 2), 0);
+    if (next_random(&g->state) % 2)
+        index = add(g->p, JITC_OP_masked, JIT_u32, index, pick(g, BOOL_INDEX), 0);
+    add(g->p, JITC_OP_scatter_reduce, JIT_u32, g->sums, pick(g, U32_INDEX), index);
 }
 
 static void add_instructions(generator *g, int count);
@@ -187,6 +195,8 @@ static void add_instructions(generator *g, int count) {
             add_random_loop(g);
         else if (r == 2)
             add_gather(g);
+        else if (r == 3 && g->p->head.flags & JITC_PROGRAM_SCRATCH)
+            add_update(g);
         else if (r == 3)
             add_scatter(g);
         else if (r < 6)
@@ -210,6 +220,7 @@ void loop_program(jitc_program *p, const loop_arrays *a, uint64_t seed, uint64_t
     keep(&g, U32_INDEX, g.lane);
     g.source = add_buffer(p, JIT_u32, a->in[U32_INDEX], a->lanes, params);
     g.target = add_buffer(p, JIT_u32, a->out[LOOP_OUTPUTS - 1], a->lanes, params);
+    g.sums = add_buffer(p, JIT_u32, a->sums, LOOP_SUMS, params);
     add_instructions(&g, 4);
     g.budget = g.budget > 8 ? g.budget : 8;
     add_random_loop(&g);

@@ -10,13 +10,14 @@ void add_test(jitc_program *p, uint32_t condition, uint32_t loop);
 void add_next(jitc_program *p, uint32_t phi, uint32_t value);
 void add_end(jitc_program *p, uint32_t loop);
 
-enum { LOOP_INPUTS = 8, LOOP_OUTPUTS = 6 };
+enum { LOOP_INPUTS = 8, LOOP_OUTPUTS = 6, LOOP_SUMS = 50 };
 
 /** The arrays of a random program. */
 typedef struct loop_arrays {
     uint64_t lanes;
-    void *in[LOOP_INPUTS];   /* filled, of `lanes` elements and the padding */
-    void *out[LOOP_OUTPUTS]; /* likewise; the last one is scattered into */
+    void *in[LOOP_INPUTS];    /* filled, of `lanes` elements and the padding */
+    void *out[LOOP_OUTPUTS];  /* likewise; the last one is scattered into */
+    uint32_t sums[LOOP_SUMS]; /* of programs with SCRATCH: scatter_reduce adds to it */
     jitc_bounds_report report;
 } loop_arrays;
 

@@ -27,7 +27,8 @@ typedef struct jitc_builder {
     bool *early;           /* of each instruction: it was computed in the entry block */
     jitc_open_loop *loops; /* of the program, of which `depth` are open (loop.c) */
     uint32_t depth;
-    const LLVMValueRef *active; /* in a loop: of each vector, the lanes that run */
+    const LLVMValueRef *active;  /* in a loop: of each vector, the lanes that run */
+    LLVMValueRef shared, spread; /* i64, <n x i64>: how elements are updated (scatter_reduce.c) */
 } jitc_builder;
 
 /** The values of an instruction, one for each vector. */

@@ -11,6 +11,7 @@ static double weight(const jitc_program *p, const jitc_inst *i) {
     switch (i->op) { /* those that are far from 1 */
         case JITC_OP_gather: return p->inst[i->b].type >= JIT_i64 ? 20 : 16;
         case JITC_OP_scatter: return 20;
+        case JITC_OP_scatter_reduce: return 50;
         case JITC_OP_data:
         case JITC_OP_store: return 1.5;
         case JITC_OP_div: return real ? 4 : 16;

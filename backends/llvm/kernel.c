@@ -13,6 +13,7 @@
  * 0 stack slots. */
 #include "llvm/loop.h"
 #include "llvm/operation.h"
+#include "llvm/scatter_reduce.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static void prepare_all(jitc_builder *k, const jitc_inst *i) {
     const uint32_t operands[] = {i->a, i->b, i->c};
     if (i->op == JITC_OP_gather) {
         jitc_build_operand(k, i->b);
-    } else if (i->op == JITC_OP_scatter) {
+    } else if (jitc_ops[i->op].form == JITC_FORM_SCATTER) {
         jitc_build_operand(k, i->b);
         jitc_build_operand(k, i->c);
     } else if (i->op == JITC_OP_store) {
@@ -143,6 +144,7 @@ static LLVMValueRef compute(jitc_builder *k, uint32_t inst, unsigned u) {
         case JITC_OP_counter: return counter(k, i, u);
         case JITC_OP_data: return data(k, i, u);
         case JITC_OP_gather: return gather(k, inst, u);
+        case JITC_OP_scatter_reduce: return jitc_build_scatter_reduce(k, inst, u);
         default: return elementwise(k, i, u);
     }
 }
@@ -171,7 +173,7 @@ static bool is_early(const jitc_builder *k, const jitc_inst *i, bool in_loop) {
     if (i->op == JITC_OP_data)
         return i->flags & JITC_INST_SCALAR;
     if (!(i->flags & JITC_INST_UNIFORM) || is_effect(i) || i->op == JITC_OP_counter ||
-        jitc_ops[i->op].form >= JITC_FORM_REDUCE)
+        jitc_ops[i->op].form >= JITC_FORM_SCATTER)
         return false;
     if (i->op == JITC_OP_gather && in_loop && k->p->head.flags & JITC_PROGRAM_BOUNDS)
         return false;
@@ -356,11 +358,13 @@ static void emit_function(jitc_builder *k) {
     uint32_t flags = k->p->head.flags;
     api->LLVMPositionBuilderAtEnd(k->e.b, entry);
     load_parameters(k);
+    jitc_build_scatter_reduce_begin(k);
     jitc_literals_init(&k->e, k->p, k->params, k->level, &k->literals);
     emit_early(k);
     entry = api->LLVMGetInsertBlock(k->e.b); /* tables of literals and bounds checks end a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
-    if (flags & JITC_PROGRAM_LOOPS) /* once: loops are dear to compile, masks cheap beside them */
+    if (flags & JITC_PROGRAM_LOOPS || jitc_has_scatter_reduce(k->p))
+        /* Once: what is long to compile is long to run, and a mask is cheap beside it. */
         exit = emit_plain(k, entry, true);
     else if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
         exit = emit_with_tail(k, entry);
@@ -400,6 +404,8 @@ static unsigned choose_unroll(const jitc_program *p, uint32_t *scratch,
     uint32_t count = 0;
     for (uint32_t n = 0; n < p->head.count; n++)
         count += !is_silent(&p->inst[n]);
+    if (jitc_has_scatter_reduce(p))
+        return 1; /* lanes are updated one after the other */
     unsigned most = p->head.flags & JITC_PROGRAM_LOOPS ? jitc_loop_unroll(p, target) : 4;
     if (count <= 20)
         return most;

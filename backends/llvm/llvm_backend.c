@@ -11,6 +11,8 @@
 #include "llvm/loader.h"
 #include "llvm/machine.h"
 #include "llvm/symbols.h"
+#include "llvm/tables.h"
+#include "llvm/update.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +52,7 @@ typedef struct llvm_kernel {
     _Atomic(jitc_task_function) function;
     atomic_uint in_flight;
     double ns_per_lane;
+    jitc_tables tables;
     loaded *newest;
     struct llvm_kernel *next, *previous; /* of all */
 } llvm_kernel;
@@ -163,8 +166,7 @@ static void stream_destroy(jitc_stream *s) {
 }
 
 static size_t scratch(jitc_kernel *k, uint64_t lanes) {
-    (void) k, (void) lanes;
-    return 0;
+    return jitc_tables_scratch(&kernel_of(k)->tables, lanes);
 }
 
 static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args *a,
@@ -179,6 +181,8 @@ static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args 
                    .params = a->params,
                    .count = a->count,
                    .in_flight = &kernel->in_flight};
+    if (kernel->tables.updates)
+        return jitc_tables_launch(&kernel->tables, jitc_llvm_queue(s), &t, number);
     return jitc_queue_launch(jitc_llvm_queue(s), &t, number);
 }
 
@@ -365,6 +369,7 @@ static void source_destroy(jitc_backend *b, jitc_source *s) {
 static void *find_symbol(void *context, const char *name) {
     llvm_backend *b = context;
     void *address = jitc_helper_find(name);
+    address = address ? address : jitc_update_find(name);
     return address ? address : jitc_symbols_find(b->symbols, name);
 }
 
@@ -413,6 +418,7 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
     TRY(jitc_calloc(1, sizeof *k, (void **) &k));
     k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
     k->base.operations = jitc_cost_operations(k->ns_per_lane, backend_of(b)->native_bytes);
+    jitc_tables_init(p, jitc_pool_threads(backend_of(b)->pool), &k->tables);
     jit_status status = add_code(backend_of(b), k, code);
     if (status != JIT_OK) {
         free(k);

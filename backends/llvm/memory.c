@@ -151,20 +151,39 @@ static LLVMValueRef lane_pointers(jitc_emit *e, const jitc_lane_access *a, const
     return e->api->LLVMBuildGEP2(e->b, stored(e, a->type), a->base, &index, 1, "");
 }
 
-/** Addresses of all lanes as <n x i64>; those not valid: of a dummy element, which is 0. */
-static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+/** Addresses of all lanes as <n x i64>, good where they are valid. */
+static LLVMValueRef element_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
     const jitc_llvm *api = e->api;
-    LLVMValueRef dummy = jitc_emit_stack(e, e->i64, 1);
-    api->LLVMBuildStore(e->b, api->LLVMConstInt(e->i64, 0, 0), dummy);
     LLVMValueRef index = c->index;
     if (api->LLVMGetElementType(api->LLVMTypeOf(index)) != e->i64)
         index = jitc_emit_cast(e, LLVMZExt, index, e->i64);
     unsigned log2 = (unsigned) __builtin_ctz(jitc_dtypes[a->type].bytes);
     LLVMValueRef offset = jitc_emit_bin(e, LLVMShl, index, jitc_emit_int(e, e->i64, log2));
     LLVMValueRef base = api->LLVMBuildCast(e->b, LLVMPtrToInt, a->base, e->i64, "");
+    return jitc_emit_bin(e, LLVMAdd, offset, jitc_emit_splat(e, base));
+}
+
+/** The same; those not valid: of a dummy element, which is 0. */
+static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+    const jitc_llvm *api = e->api;
+    LLVMValueRef dummy = jitc_emit_stack(e, e->i64, 1);
+    api->LLVMBuildStore(e->b, api->LLVMConstInt(e->i64, 0, 0), dummy);
     LLVMValueRef nowhere = api->LLVMBuildCast(e->b, LLVMPtrToInt, dummy, e->i64, "");
-    LLVMValueRef address = jitc_emit_bin(e, LLVMAdd, offset, jitc_emit_splat(e, base));
-    return jitc_emit_select(e, c->valid, address, jitc_emit_splat(e, nowhere));
+    return jitc_emit_select(e, c->valid, element_addresses(e, a, c), jitc_emit_splat(e, nowhere));
+}
+
+LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef spread,
+                                 LLVMValueRef *valid) {
+    const jitc_llvm *api = e->api;
+    checked c = check(e, a);
+    LLVMValueRef dummies = jitc_emit_stack(e, e->i64, e->lanes);
+    LLVMValueRef nowhere = api->LLVMBuildCast(e->b, LLVMPtrToInt, dummies, e->i64, "");
+    LLVMValueRef eight = jitc_emit_int(e, e->i64, 3);
+    nowhere = jitc_emit_bin(e, LLVMAdd, jitc_emit_splat(e, nowhere),
+                            jitc_emit_bin(e, LLVMShl, jitc_emit_iota(e, e->i64), eight));
+    *valid = c.valid;
+    LLVMValueRef address = jitc_emit_bin(e, LLVMAdd, element_addresses(e, a, &c), spread);
+    return jitc_emit_select(e, c.valid, address, nowhere);
 }
 
 static LLVMValueRef lane_pointer(jitc_emit *e, LLVMValueRef addresses, unsigned lane) {

@@ -32,4 +32,8 @@ typedef struct jitc_lane_access {
 /** Lanes that are inactive or out of range read 0 and write nothing. */
 LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a);
 void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef value);
+/** The addresses of the lanes' elements as <n x i64>, plus `spread`; those of lanes that are
+ * inactive or out of range, which *valid tells, are on the stack, where they may write. */
+LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef spread,
+                                 LLVMValueRef *valid);
 #endif

@@ -1,0 +1,148 @@
+/* scatter_reduce.c: values combined into elements of arrays.  Layer: llvm.
+ * May include: core, ir.
+ *
+ *   addresses of the lanes; those of lanes that update nothing lie on the stack
+ *   shared ? shared : alone
+ *   alone:   load, combine, store, one lane after the other
+ *   shared:  a call: compare-and-swap
+ *
+ * What has no instruction of its own for one element is the call in both cases. */
+#include "llvm/scatter_reduce.h"
+#include "llvm/update.h"
+
+bool jitc_has_scatter_reduce(const jitc_program *p) {
+    for (uint32_t n = 0; n < p->head.count; n++)
+        if (p->inst[n].op == JITC_OP_scatter_reduce)
+            return true;
+    return false;
+}
+
+void jitc_build_scatter_reduce_begin(jitc_builder *k) {
+    if (!jitc_has_scatter_reduce(k->p))
+        return;
+    LLVMValueRef how = jitc_build_param(k, k->p->head.scratch + 1, k->e.i64);
+    LLVMValueRef stride = jitc_build_param(k, k->p->head.scratch + 2, k->e.i64);
+    LLVMValueRef last = jitc_emit_bin(&k->e, LLVMLShr, how, jitc_build_constant(k, 8));
+    LLVMValueRef copy = jitc_emit_bin(&k->e, LLVMAnd, jitc_emit_iota(&k->e, k->e.i64),
+                                      jitc_emit_splat(&k->e, last));
+    k->spread = jitc_emit_bin(&k->e, LLVMMul, copy, jitc_emit_splat(&k->e, stride));
+    k->shared = jitc_emit_bin(&k->e, LLVMAnd, how, jitc_build_constant(k, JITC_UPDATE_SHARED));
+}
+
+/** One update being emitted. */
+typedef struct update {
+    jit_dtype type;
+    jit_reduce_op op;
+    bool wants_old;
+    LLVMValueRef addresses, valid, value; /* vectors */
+} update;
+
+static LLVMTypeRef stored(jitc_builder *k, jit_dtype type) {
+    return type == JIT_bool ? k->e.i8 : jitc_emit_scalar(&k->e, type);
+}
+
+/* One lane after the other. */
+
+/** Are there instructions that combine two elements? */
+static bool is_simple(const update *w) {
+    if (w->type == JIT_f32 || w->type == JIT_f64)
+        return w->op <= JIT_REDUCE_MUL;
+    return jitc_dtypes[w->type].cls & JITC_DOMAIN_INTEGER;
+}
+
+static LLVMValueRef combine(jitc_builder *k, const update *w, LLVMValueRef a, LLVMValueRef b) {
+    bool real = jitc_dtypes[w->type].cls == JITC_FLOAT,
+         by_sign = jitc_dtypes[w->type].cls == JITC_INT;
+    LLVMIntPredicate less = by_sign ? LLVMIntSLT : LLVMIntULT;
+    switch (w->op) {
+        case JIT_REDUCE_ADD: return jitc_emit_bin(&k->e, real ? LLVMFAdd : LLVMAdd, a, b);
+        case JIT_REDUCE_MUL: return jitc_emit_bin(&k->e, real ? LLVMFMul : LLVMMul, a, b);
+        case JIT_REDUCE_AND: return jitc_emit_bin(&k->e, LLVMAnd, a, b);
+        case JIT_REDUCE_OR: return jitc_emit_bin(&k->e, LLVMOr, a, b);
+        case JIT_REDUCE_MIN:
+            return jitc_emit_select(&k->e, jitc_emit_icmp(&k->e, less, a, b), a, b);
+        default: return jitc_emit_select(&k->e, jitc_emit_icmp(&k->e, less, a, b), b, a);
+    }
+}
+
+static LLVMValueRef update_lanes(jitc_builder *k, const update *w) {
+    const jitc_llvm *api = k->e.api;
+    LLVMTypeRef scalar = stored(k, w->type);
+    LLVMValueRef old = api->LLVMGetUndef(jitc_emit_vector(&k->e, scalar));
+    for (unsigned l = 0; l < k->e.lanes; l++) {
+        LLVMValueRef lane = api->LLVMConstInt(k->e.i32, l, 0);
+        LLVMValueRef at = api->LLVMBuildExtractElement(k->e.b, w->addresses, lane, "");
+        LLVMValueRef p = api->LLVMBuildCast(k->e.b, LLVMIntToPtr, at, k->e.ptr, "");
+        LLVMValueRef value = api->LLVMBuildExtractElement(k->e.b, w->value, lane, "");
+        LLVMValueRef before = api->LLVMBuildLoad2(k->e.b, scalar, p, "");
+        api->LLVMSetAlignment(before, jitc_dtypes[w->type].bytes);
+        LLVMValueRef store = api->LLVMBuildStore(k->e.b, combine(k, w, before, value), p);
+        api->LLVMSetAlignment(store, jitc_dtypes[w->type].bytes);
+        if (w->wants_old)
+            old = api->LLVMBuildInsertElement(k->e.b, old, before, lane, "");
+    }
+    return old;
+}
+
+/* The call. */
+
+static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef shared) {
+    const jitc_llvm *api = k->e.api;
+    LLVMTypeRef scalar = stored(k, w->type), vector = jitc_emit_vector(&k->e, scalar);
+    LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
+    LLVMValueRef at = jitc_emit_stack(&k->e, k->e.i64, k->e.lanes);
+    LLVMValueRef values = jitc_emit_stack(&k->e, scalar, k->e.lanes);
+    LLVMValueRef old = api->LLVMConstNull(k->e.ptr);
+    if (w->wants_old)
+        old = jitc_emit_stack(&k->e, scalar, k->e.lanes);
+    api->LLVMBuildStore(k->e.b, w->addresses, at);
+    api->LLVMBuildStore(k->e.b, w->value, values);
+    LLVMValueRef bits = api->LLVMBuildCast(k->e.b, LLVMBitCast, w->valid, packed, "");
+    if (k->e.lanes < 64)
+        bits = api->LLVMBuildCast(k->e.b, LLVMZExt, bits, k->e.i64, "");
+    LLVMValueRef args[] = {at, values, old, bits, shared};
+    jitc_emit_call(&k->e, jitc_update_name(w->op, w->type),
+                   api->LLVMVoidTypeInContext(k->e.context), 5, args);
+    return w->wants_old ? api->LLVMBuildLoad2(k->e.b, vector, old, "") : NULL;
+}
+
+/* Both. */
+
+static LLVMValueRef update_either(jitc_builder *k, const update *w) {
+    const jitc_llvm *api = k->e.api;
+    LLVMBasicBlockRef alone = jitc_build_block(k, "alone"), shared = jitc_build_block(k, "shared");
+    LLVMBasicBlockRef done = jitc_build_block(k, "updated");
+    LLVMValueRef is_shared = jitc_emit_icmp(&k->e, LLVMIntNE, k->shared, jitc_build_constant(k, 0));
+    api->LLVMBuildCondBr(k->e.b, is_shared, shared, alone);
+    LLVMValueRef old[2];
+    api->LLVMPositionBuilderAtEnd(k->e.b, alone);
+    old[0] = update_lanes(k, w);
+    api->LLVMBuildBr(k->e.b, done);
+    api->LLVMPositionBuilderAtEnd(k->e.b, shared);
+    old[1] = update_call(k, w, jitc_build_constant(k, 1));
+    api->LLVMBuildBr(k->e.b, done);
+    api->LLVMPositionBuilderAtEnd(k->e.b, done);
+    if (!w->wants_old)
+        return NULL;
+    LLVMBasicBlockRef from[] = {alone, shared};
+    LLVMValueRef phi = api->LLVMBuildPhi(k->e.b, api->LLVMTypeOf(old[0]), "");
+    api->LLVMAddIncoming(phi, old, from, 2);
+    return phi;
+}
+
+LLVMValueRef jitc_build_scatter_reduce(jitc_builder *k, uint32_t inst, unsigned u) {
+    const jitc_inst *i = &k->p->inst[inst];
+    jitc_lane_access a = jitc_build_access(k, inst, i->a, i->c, u);
+    update w = {.type = (jit_dtype) i->type,
+                .op = jitc_inst_reduce(i),
+                .wants_old = i->aux & JITC_AUX_PART,
+                .value = jitc_build_value(k, i->b)[u]};
+    w.addresses = jitc_emit_addresses(&k->e, &a, k->spread, &w.valid);
+    if (w.type == JIT_bool)
+        w.value = jitc_emit_cast(&k->e, LLVMZExt, w.value, k->e.i8);
+    LLVMValueRef old = is_simple(&w) ? update_either(k, &w) : update_call(k, &w, k->shared);
+    if (!old)
+        return NULL;
+    return jitc_emit_select(&k->e, w.valid, old,
+                            k->e.api->LLVMConstNull(k->e.api->LLVMTypeOf(old)));
+}
