@@ -4,6 +4,7 @@
 #include "dlpack_producer.h"
 #include "support.h"
 #include <jit/array.h>
+#include <jit/loop.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -328,6 +329,42 @@ Test(array, another_shift_compiles_nothing) {
     ASSERT_OK(jit_get_stats(&after));
     cr_assert_eq(after.kernels_compiled + after.disk_hits,
                  before.kernels_compiled + before.disk_hits);
+    ASSERT_OK(jit_scope_pop(0, NULL));
+}
+
+/* ---- in loops ---- */
+
+/** k = 3 times: sum += body(k, x), where k has one element. */
+static jit_var loop_of(jit_var (*body)(jit_var k, jit_var x), jit_var x) {
+    jit_var state[] = {jit_u32(B, 0), jit_u32(B, 0)};
+    jit_loop *loop = jit_loop_begin(2, state);
+    jit_var k = state[0];
+    ASSERT_OK(jit_loop_condition(loop, jit_lt(k, jit_u32(B, 3))));
+    state[1] = jit_add(state[1], body(k, x));
+    state[0] = jit_add(k, jit_u32(B, 1));
+    ASSERT_OK(jit_loop_end(loop, 2, state));
+    return state[1];
+}
+
+static jit_var reversed_and_more(jit_var k, jit_var x) {
+    return jit_add(jit_reverse(jit_mul(x, jit_u32(B, 2))), k);
+}
+static jit_var reversed_state(jit_var k, jit_var x) {
+    return jit_reverse(jit_add(x, k));
+}
+
+/* What comes from outside of the loop can be reshaped there; what each lane has for itself cannot,
+ * also where it is recorded as one element. */
+Test(array, loops_reshape_what_comes_from_outside) {
+    jit_scope_push();
+    operand o = in_memory(JIT_u32, 12);
+    uint64_t *got = support_read(loop_of(reversed_and_more, o.v), 12);
+    for (size_t i = 0; i < 12; ++i)
+        cr_assert_eq(got[i], (6 * o.bits[11 - i] + 3) & 0xffffffff);
+    free(got);
+    jit_var bad = loop_of(reversed_state, o.v);
+    cr_assert_eq(jit_var_eval(bad), JIT_INVALID_ARGUMENT, "%s", jit_error());
+    jit_error_clear();
     ASSERT_OK(jit_scope_pop(0, NULL));
 }
 

@@ -46,19 +46,22 @@ static unsigned first_of(const jitc_node *n) {
     return jitc_ops[n->op].form == JITC_FORM_GATHER;
 }
 
-/* Takes what node i costs from the budget; false if that is not enough. */
+/* Takes what node i costs from the budget; false if that is not enough, or if the node is more than
+ * a function of the lane. One element stays what it is, but it may be a state of a loop, of which
+ * each lane has its own. */
 static bool afford(const reindexer *x, uint32_t i, int *budget) {
     const jitc_node *n = jitc_node_at(x->g, i);
-    if (jitc_node_size(n) != x->from || n->op == JITC_OP_literal || n->op == JITC_OP_counter)
+    bool moves = jitc_node_size(n) == x->from, leaf = in_memory(n);
+    if (n->op == JITC_OP_literal || n->op == JITC_OP_counter)
         return true;
-    bool memory = in_memory(n) || jitc_ops[n->op].form == JITC_FORM_GATHER;
-    *budget -= memory ? COST_MEMORY : COST_OPERATION;
-    if (*budget < 0 || in_memory(n))
-        return *budget >= 0;
+    if (leaf || jitc_ops[n->op].form == JITC_FORM_GATHER)
+        *budget -= moves ? COST_MEMORY : 0;
+    else
+        *budget -= COST_OPERATION;
+    bool good = *budget >= 0 && (leaf || is_function_of_lane(n));
     uint32_t operand[3];
     operands_of(x->g, i, operand);
-    bool good = is_function_of_lane(n);
-    for (unsigned k = first_of(n); k < jitc_ops[n->op].arity && good; ++k)
+    for (unsigned k = first_of(n); k < jitc_ops[n->op].arity && good && !leaf; ++k)
         good = afford(x, operand[k], budget);
     return good;
 }
