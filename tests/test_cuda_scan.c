@@ -75,6 +75,15 @@ Test(cuda_scan, foreign_arrays_may_begin_and_end_anywhere) {
     }
 }
 
+/* What comes first is then no whole vector. */
+Test(cuda_scan, backwards_from_any_end) {
+    check_scan(&(scan_case) {JIT_f32, JIT_REDUCE_ADD, JITC_AUX_REVERSE, 0, 24581, 0});
+    check_scan(&(scan_case) {JIT_i16, JIT_REDUCE_MIN, JITC_AUX_REVERSE | JITC_AUX_EXCLUSIVE,
+                             JITC_PROGRAM_TAIL, 16387, 0});
+    check_scan(
+        &(scan_case) {JIT_u64, JIT_REDUCE_MUL, JITC_AUX_REVERSE, JITC_PROGRAM_WIDE, 12289, 0});
+}
+
 /* ---- Bits ---- */
 
 /** The program multiplies by 0.5, by 2, by 0.5 ..., and scans what comes of it. */

@@ -23,7 +23,7 @@ static void put_ballots(jitc_cuda_body *k) {
                    "    #pragma unroll %u\n    for (u32 q = 0; q < %u; ++q) {\n"
                    "    const %s i = start + warp * %u + q * 32 + lane;\n"
                    "    bool x = false;\n    if (i < n) {\n",
-                   unrolled ? 8 : 1, ROWS * LANES, k->index, ROWS * 32 * LANES);
+                   unrolled ? 16 : 1, ROWS * LANES, k->index, ROWS * 32 * LANES);
     jitc_cuda_put_instructions(k, false);
     jitc_cuda_put_text(&k->w, "    }\n    const u32 all = __ballot_sync(0xffffffffu, x);\n"
                               "    const u32 own = all >> (lane & 1) * 16 & 0xffff;\n");

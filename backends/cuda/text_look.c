@@ -125,7 +125,7 @@ void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, uint32_
                    "    if (threadIdx.x == 0 && tiles - tile > ahead + 1) {\n",
                    k->p->head.scratch + 2, times);
     jitc_cuda_putf(&k->w,
-                   reverse ? "    const u64 far = n - (u64) (tile + ahead + 1) * %u;\n"
+                   reverse ? "    const u64 far = m - (u64) (tile + ahead + 1) * %u;\n"
                            : "    const u64 far = (u64) (tile + ahead) * %u;\n",
                    tile);
     for (uint32_t n = 0; n < k->p->head.count; ++n) {

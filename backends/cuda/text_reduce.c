@@ -21,6 +21,7 @@ enum {
     STEP_LOG = 4,      /* of the lanes of a thread in a tile */
     LOADED_BYTES = 96, /* of a thread at once, in about as many bytes of registers */
     UNROLLED_WORK = 1200,
+    UNROLLED_END = 200, /* of the last tile, which waits for each row else */
     WORK_OF_64_REGISTERS = 60,
     WARPS = JITC_CUDA_REDUCE_THREADS / 32
 };
@@ -48,12 +49,8 @@ static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
     uint32_t rows = JITC_CUDA_REDUCE_ROWS;
     uint32_t lanes = (uint32_t) (s->tile / (JITC_CUDA_REDUCE_THREADS * rows));
     bool vectors = s->lanes > 1;
-    jitc_cuda_rows how = {.rows = rows,
-                          .lanes = lanes,
-                          .together = together(k->p, lanes),
-                          .vectors = vectors,
-                          .before = put_before,
-                          .after = put_after};
+    jitc_cuda_rows how = {
+        .rows = rows, .lanes = lanes, .vectors = vectors, .before = put_before, .after = put_after};
     jitc_cuda_putf(&k->w, "    #define FIRST(r) (start + (r) * %u)\n",
                    JITC_CUDA_REDUCE_THREADS * lanes);
     jitc_cuda_putf(&k->w,
@@ -62,17 +59,17 @@ static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
                    "    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {\n"
                    "    const %s start = (%s) tile * %u + threadIdx.x * %u;\n",
                    (uint32_t) s->tile, k->index, k->index, (uint32_t) s->tile, lanes);
+    uint64_t work = rows * lanes * jitc_cuda_work_of(k->p);
     if (vectors) {
         jitc_cuda_putf(&k->w, "    if (n - (%s) tile * %u >= %u) {\n", k->index, (uint32_t) s->tile,
                        (uint32_t) s->tile);
-        how.unrolled = rows * lanes * jitc_cuda_work_of(k->p) <= UNROLLED_WORK;
-        if (!how.unrolled)
-            how.together = 1;
+        how.unrolled = work <= UNROLLED_WORK;
+        how.together = how.unrolled ? together(k->p, lanes) : 1;
         jitc_cuda_put_rows(k, &how);
         jitc_cuda_put_text(&k->w, "    } else {\n");
     }
-    how.together = 1;
-    how.unrolled = false;
+    how.unrolled = vectors && work <= UNROLLED_END;
+    how.together = how.unrolled ? together(k->p, lanes) : 1;
     how.guarded = true;
     jitc_cuda_put_rows(k, &how);
     jitc_cuda_put_text(&k->w, vectors ? "    }\n    }\n" : "    }\n");

@@ -8,7 +8,8 @@
  *
  * so that rows are read and written whole. A thread scans its vectors (v), the threads of a warp
  * what these come to, row by row (e), the first warp what warps come to, and adds what is in front
- * of the tile. Backwards the whole is mirrored: tiles, rows and vectors.
+ * of the tile. Backwards the whole is mirrored: tiles, rows and vectors; what stands behind the end
+ * up to a whole vector then comes first, and changes nothing.
  *
  * Where rows cannot be vectors (the last tile, foreign memory, long programs), lanes are computed
  * one by one and written to the output, from where the scan reads them. */
@@ -18,7 +19,12 @@
 #include "cuda/text_tile.h"
 #include <stdio.h>
 
-enum { ROWS = JITC_CUDA_SCAN_ROWS, WARPS = JITC_CUDA_SCAN_THREADS / 32, ALIGNMENT = 16 };
+enum {
+    ROWS = JITC_CUDA_SCAN_ROWS,
+    WARPS = JITC_CUDA_SCAN_THREADS / 32,
+    ALIGNMENT = 16,
+    UNROLLED_ELEMENTS = 150
+};
 
 typedef struct scan {
     uint32_t n, lanes, tile; /* of vectors */
@@ -66,7 +72,7 @@ static void put_vectors(jitc_cuda_body *k, const scan *s) {
                                 .aligned = true};
     k->combine = put_into_row;
     if (s->reverse)
-        jitc_cuda_putf(&k->w, "    #define FIRST(r) (n - %u - (base + (r) * %u))\n", s->lanes,
+        jitc_cuda_putf(&k->w, "    #define FIRST(r) (m - %u - (base + (r) * %u))\n", s->lanes,
                        32 * s->lanes);
     else
         jitc_cuda_putf(&k->w, "    #define FIRST(r) (base + (r) * %u)\n", 32 * s->lanes);
@@ -79,26 +85,26 @@ static void put_for_places(jitc_cuda_body *k, const scan *s) {
                    "    #pragma unroll\n    for (u32 r = 0; r < %u; ++r)\n"
                    "    #pragma unroll\n    for (u32 j = 0; j < %u; ++j) {\n"
                    "    const %s e = base + r * %u + j, i = %s;\n",
-                   ROWS, s->lanes, k->index, 32 * s->lanes, s->reverse ? "n - 1 - e" : "e");
+                   ROWS, s->lanes, k->index, 32 * s->lanes, s->reverse ? "m - 1 - e" : "e");
 }
 
 static void put_elements(jitc_cuda_body *k, const scan *s) {
     jitc_cuda_layout layout = k->layout;
     const char *memory = jitc_cuda_memory_type(jitc_cuda_type_of(s->i));
+    bool unrolled = jitc_cuda_work_of(k->p) * 8 <= UNROLLED_ELEMENTS;
     char value[64];
     k->combine = put_into_output;
     k->layout.elements = 1;
     jitc_cuda_putf(&k->w,
-                   "    #pragma unroll 1\n    for (u32 q = threadIdx.x; q < %u; q += %u) {\n"
-                   "    const %s e = start + q;\n"
-                   "    if (e < n) {\n    const %s i = %s;\n",
-                   s->tile, JITC_CUDA_SCAN_THREADS, k->index, k->index,
-                   s->reverse ? "n - 1 - e" : "e");
+                   "    #pragma unroll %u\n    for (u32 q = threadIdx.x; q < %u; q += %u) {\n"
+                   "    const %s e = start + q, i = %s;\n    if (i < n) {\n",
+                   unrolled ? 8 : 1, s->tile, JITC_CUDA_SCAN_THREADS, k->index,
+                   s->reverse ? "m - 1 - e" : "e");
     jitc_cuda_put_instructions(k, false);
     jitc_cuda_put_text(&k->w, "    }\n    }\n    __syncthreads();\n");
     put_for_places(k, s);
     snprintf(value, sizeof value, "LD((%s *) W(%u) + i)", memory, s->i->b);
-    jitc_cuda_put_text(&k->w, "    if (e < n) v[r][j] = ");
+    jitc_cuda_put_text(&k->w, "    if (i < n) v[r][j] = ");
     jitc_cuda_put_widened(k, s->n, value);
     jitc_cuda_put_text(&k->w, "; else v[r][j] = ");
     jitc_cuda_put_identity(k, s->n);
@@ -108,9 +114,10 @@ static void put_elements(jitc_cuda_body *k, const scan *s) {
 
 /** Can the tile be read and written as vectors? */
 static void put_condition(jitc_cuda_body *k, const scan *s) {
-    jitc_cuda_putf(&k->w, "    const bool fast = n - start >= %u", s->tile);
+    jitc_cuda_putf(&k->w, "    const bool fast = %s - start >= %u", s->reverse ? "m" : "n",
+                   s->tile);
     if (s->reverse)
-        jitc_cuda_putf(&k->w, " && n %% %u == 0", s->lanes);
+        jitc_cuda_put_text(&k->w, " && (tile || m == n)");
     for (uint32_t n = 0; k->tail && n < k->p->head.count; ++n) {
         const jitc_inst *i = &k->p->inst[n];
         bool out = i->op == JITC_OP_prefix_reduce;
@@ -209,13 +216,16 @@ static void put_output(jitc_cuda_body *k, const scan *s, bool vectors) {
                        jitc_cuda_piece_type(t, s->lanes), memory, s->i->b);
     }
     put_for_places(k, s);
-    jitc_cuda_putf(&k->w, "    if (e < n) ST((%s *) W(%u) + i, ", memory, s->i->b);
+    jitc_cuda_putf(&k->w, "    if (i < n) ST((%s *) W(%u) + i, ", memory, s->i->b);
     jitc_cuda_put_narrowed(k, s->n, "v[r][j]");
     jitc_cuda_put_text(&k->w, ");\n    }\n");
 }
 
 static void put_begin(jitc_cuda_body *k, const jitc_cuda_shape *shape, const scan *s) {
     jitc_cuda_put_tile_number(k);
+    if (s->reverse)
+        jitc_cuda_putf(&k->w, "    const %s m = (n + %u) / %u * %u;\n", k->index, s->lanes - 1,
+                       s->lanes, s->lanes);
     jitc_cuda_putf(&k->w, "    SHARED(%s, warps, %u);\n    SHARED(%s, before, 1);\n", s->type,
                    WARPS, s->type);
     if (shape->lanes > 1)

@@ -43,23 +43,21 @@ static void put_team(jitc_cuda_body *k, const jitc_cuda_shape *s) {
                    JITC_CUDA_TEAM_THREADS, k->index, k->index);
 }
 
+/** All rows of a round are under a condition: short blocks are shorter than a round. */
 static void put_lanes(jitc_cuda_body *k) {
-    jitc_cuda_rows how = {
-        .rows = JITC_CUDA_TEAM_ROWS, .lanes = 1, .before = put_before, .after = put_after};
+    const jitc_cuda_rows how = {.rows = JITC_CUDA_TEAM_ROWS,
+                                .lanes = 1,
+                                .unrolled =
+                                    jitc_cuda_work_of(k->p) * JITC_CUDA_TEAM_ROWS <= UNROLLED_WORK,
+                                .guarded = true,
+                                .end = "end",
+                                .before = put_before,
+                                .after = put_after};
     jitc_cuda_putf(&k->w,
                    "    #define FIRST(r) (start + (r) * team)\n"
                    "    #pragma unroll 1\n"
                    "    for (%s start = (%s) begin + rank; start < end; start += team * %u) {\n",
                    k->index, k->index, JITC_CUDA_TEAM_ROWS);
-    if (jitc_cuda_work_of(k->p) * JITC_CUDA_TEAM_ROWS <= UNROLLED_WORK) {
-        how.unrolled = true;
-        jitc_cuda_putf(&k->w, "    if (end - start > team * %u) {\n", JITC_CUDA_TEAM_ROWS - 1);
-        jitc_cuda_put_rows(k, &how);
-        jitc_cuda_put_text(&k->w, "    continue;\n    }\n");
-    }
-    how.unrolled = false;
-    how.guarded = true;
-    how.end = "end";
     jitc_cuda_put_rows(k, &how);
     jitc_cuda_put_text(&k->w, "    }\n");
 }
