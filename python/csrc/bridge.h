@@ -194,6 +194,8 @@ void bridge_delete_legacy(DLManagedTensor *tensor);
 /** A device as DLPack numbers it. */
 DLDevice bridge_device(const bridge_array *a);
 PyObject *bridge_dlpack(PyObject *self, PyObject *args, PyObject *keywords);
+/** A stream as DLPack numbers it. False with an exception. */
+bool bridge_read_stream(PyObject *stream, intptr_t *out);
 PyObject *bridge_dlpack_device(PyObject *self, PyObject *unused);
 /** (address, strides in elements): where the elements lie. Evaluates, does not wait. */
 PyObject *bridge_layout(PyObject *self, PyObject *unused);

@@ -18,26 +18,46 @@ PyObject *bridge_dlpack_device(PyObject *self, PyObject *unused) {
 
 /* The arguments of __dlpack__(). All of these leave what is None as it is. */
 
-static bool read_stream(PyObject *stream, jit_export_options *o) {
-    if (stream == Py_None)
+bool bridge_read_stream(PyObject *stream, intptr_t *out) {
+    *out = PyNumber_AsSsize_t(stream, PyExc_OverflowError);
+    if (*out == -1 && PyErr_Occurred())
+        return false;
+    if (*out != JIT_STREAM_NOT_GIVEN) /* what None says */
         return true;
-    o->stream = PyNumber_AsSsize_t(stream, PyExc_OverflowError);
-    return o->stream != -1 || !PyErr_Occurred();
+    PyErr_Format(PyExc_ValueError, "%zd stands for no stream", (Py_ssize_t) *out);
+    return false;
+}
+
+static bool read_stream(PyObject *stream, jit_export_options *o) {
+    return stream == Py_None || bridge_read_stream(stream, &o->stream);
+}
+
+/* What is more than there can be is as much as there can be: more is known than we have. */
+static bool read_number(PyObject *number, uint32_t *out) {
+    int overflow;
+    PyObject *index = PyNumber_Index(number);
+    if (!index)
+        return false;
+    long long value = PyLong_AsLongLongAndOverflow(index, &overflow);
+    Py_DECREF(index);
+    if (overflow < 0 || (!overflow && value < 0)) {
+        PyErr_SetString(PyExc_ValueError, "max_version has a number below 0");
+        return false;
+    }
+    *out = overflow || value > UINT32_MAX ? UINT32_MAX : (uint32_t) value;
+    return true;
 }
 
 static bool read_version(PyObject *version, jit_export_options *o) {
-    unsigned long major, minor;
+    PyObject *major, *minor;
     if (version == Py_None)
         return true;
     if (!PyTuple_Check(version)) {
         PyErr_SetString(PyExc_TypeError, "max_version is not a tuple (major, minor)");
         return false;
     }
-    if (!PyArg_ParseTuple(version, "kk;max_version is not (major, minor)", &major, &minor))
-        return false;
-    o->max_major = major < UINT32_MAX ? (uint32_t) major : UINT32_MAX;
-    o->max_minor = minor < UINT32_MAX ? (uint32_t) minor : UINT32_MAX;
-    return true;
+    return PyArg_ParseTuple(version, "OO;max_version is not (major, minor)", &major, &minor) &&
+           read_number(major, &o->max_major) && read_number(minor, &o->max_minor);
 }
 
 static bool read_device(PyObject *wanted, DLDevice own, jit_export_options *o) {

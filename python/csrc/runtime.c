@@ -266,8 +266,8 @@ static PyObject *cuda_stream(PyObject *module, PyObject *unused) {
 
 static PyObject *order(PyObject *number, jit_status (*function)(uintptr_t)) {
     jit_status status;
-    Py_ssize_t stream = PyNumber_AsSsize_t(number, PyExc_OverflowError);
-    if ((stream == -1 && PyErr_Occurred()) || !bridge_started())
+    intptr_t stream;
+    if (!bridge_read_stream(number, &stream) || !bridge_started())
         return NULL;
     BRIDGE_WITHOUT_GIL;
     status = function((uintptr_t) stream);

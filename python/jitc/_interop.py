@@ -41,8 +41,15 @@ def _is_compact(a, transposed=False):
     return True
 
 
+def _check_for_numpy(a):
+    if a.dtype == "bfloat16":
+        raise BufferError("NumPy has no bfloat16: jitc.cast(a, 'float32').numpy() has the same values; so has "
+                          "a.torch(), a.jax() or a.tolist()")
+
+
 def numpy(a):
     import numpy as np  # type: ignore[import-not-found]
+    _check_for_numpy(a)
     if a.backend == "cuda":
         return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0)))
     return np.from_dlpack(a)
@@ -50,6 +57,7 @@ def numpy(a):
 
 def _numpy_in_place(a):
     import numpy as np  # type: ignore[import-not-found]
+    _check_for_numpy(a)
     try:
         return np.from_dlpack(_Lent(a, device=(1, 0), dl_device=(1, 0), copy=False))
     except BufferError as error:

@@ -22,7 +22,9 @@ class Capsules(bridge.Balanced):
     def test_the_struct_is_chosen_by_the_version(self):
         a = fresh()
         for version, name in ((None, LEGACY), ((0, 8), LEGACY), ((1, 0), VERSIONED), ((1, 3), VERSIONED),
-                              ((2, 0), VERSIONED), ((1, 99), VERSIONED), ((2 ** 40, 0), VERSIONED)):
+                              ((2, 0), VERSIONED), ((1, 99), VERSIONED), ((2 ** 40, 0), VERSIONED),
+                              ((2 ** 63, 0), VERSIONED), ((2 ** 70, 0), VERSIONED), ((1, 2 ** 70), VERSIONED),
+                              ((0, 2 ** 70), LEGACY)):
             capsule = a.__dlpack__(max_version=version)
             self.assertEqual(capsule_name(capsule), name)
             if name == VERSIONED:
@@ -65,6 +67,9 @@ class Capsules(bridge.Balanced):
                                  ({"max_version": 1}, TypeError), ({"max_version": (1,)}, TypeError),
                                  ({"max_version": ("a", 1)}, TypeError), ({"dl_device": 1}, TypeError),
                                  ({"max_version": [1, 0]}, TypeError), ({"dl_device": (1,)}, TypeError),
+                                 ({"max_version": (1.0, 0)}, TypeError), ({"max_version": (-1, 0)}, ValueError),
+                                 ({"max_version": (1, -1)}, ValueError), ({"max_version": (-2 ** 70, 0)}, ValueError),
+                                 ({"stream": -2 ** 63}, ValueError), ({"stream": -2 ** 63 - 1}, OverflowError),
                                  ({"dl_device": other}, BufferError), ({"dl_device": (1, 1)}, BufferError),
                                  ({"dl_device": (7, 0)}, BufferError), ({"other": 1}, TypeError)):
             with self.assertRaises(error, msg=arguments):

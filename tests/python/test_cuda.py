@@ -81,7 +81,7 @@ class Streams(bridge.Balanced):
             a = jitc.sqrt(fresh())
             tensor = consume(a.__dlpack__(stream=stream, max_version=(1, 3)))
             end(tensor)
-        for stream in -2, -2 ** 62:
+        for stream in -2, -2 ** 62, -2 ** 63:
             with self.assertRaises(ValueError):
                 fresh().__dlpack__(stream=stream)
 
@@ -90,8 +90,9 @@ class Streams(bridge.Balanced):
         jitc.cuda_sync_stream(0), jitc.cuda_sync_stream(stream), jitc.cuda_wait_stream(stream)
         jitc.cuda_wait_stream(1)
         for f in jitc.cuda_sync_stream, jitc.cuda_wait_stream:
-            with self.assertRaises(ValueError):
-                f(-5)
+            for other in -5, -2 ** 63:
+                with self.assertRaises(ValueError):
+                    f(other)
             with self.assertRaises(TypeError):
                 f("a")
 

@@ -78,8 +78,11 @@ class NumPy(bridge.Balanced):
         for n in np.zeros(3, "complex64"), np.zeros(3, "longdouble"), np.zeros(3, ">f4"), np.array(["a"]):
             with self.assertRaises((BufferError, ValueError)):
                 jitc.from_dlpack(n)
-        with self.assertRaises((BufferError, RuntimeError, ValueError)):
-            jitc.zeros(3, "bfloat16").numpy()
+        a = jitc.array([1.5, -2], "bfloat16")
+        for f in a.numpy, lambda: np.asarray(a), lambda: np.array(a, dtype="float32"):
+            with self.assertRaisesRegex(BufferError, r"NumPy has no bfloat16: jitc.cast\(a, 'float32'\)"):
+                f()
+        self.assertEqual(jitc.cast(a, "float32").numpy().tolist(), [1.5, -2])
 
     def test_numbers_of_numpy(self):
         a = jitc.array([1.0, 2.0])
