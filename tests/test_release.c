@@ -307,10 +307,10 @@ static void end_in_any_call(jit_var v) {
 }
 
 static void *schedule_and_end(void *context) {
-    work r = make_work(*(jit_var *) context);
-    jit_unref(*(jit_var *) context);
-    cr_assert(schedule(r));
-    drop_work(r);
+    jit_var v = *(jit_var *) context, sum = jit_add(v, v);
+    jit_unref(v);
+    ASSERT_OK(jit_schedule(sum));
+    jit_unref(sum);
     return NULL;
 }
 
@@ -401,6 +401,27 @@ Test(release, a_long_line_takes_no_stack) {
         wait_for(before + LONG + 1);
     }
     cr_assert_leq(atomic_load(&w.deepest), 2, "%u deep", atomic_load(&w.deepest));
+}
+
+static void schedule_more(void) {
+    jit_var c = jit_u32(B, 50), sum = jit_add(w.ramp, c);
+    jit_schedule(sum);
+    jit_unref(c), jit_unref(sum);
+}
+
+/* What the thread has scheduled goes with it, also what it schedules while it ends. */
+Test(release, may_schedule_while_its_thread_ends) {
+    jit_stats before, after;
+    w.also = schedule_more;
+    ASSERT_OK(jit_get_stats(&before));
+    for (kind k = 0; k < KINDS; ++k)
+        if (there_is(k))
+            end_in_thread_exit(import(k, 0, NULL));
+    wait_for(w.made);
+    ASSERT_OK(jit_eval()); /* what releases have scheduled in this thread */
+    ASSERT_OK(jit_get_stats(&after));
+    cr_assert_eq(after.variables, before.variables, "%llu are left",
+                 (unsigned long long) (after.variables - before.variables));
 }
 
 /* ---- Errors ---- */
