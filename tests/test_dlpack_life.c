@@ -5,6 +5,7 @@
 #include "dlpack_world.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -430,4 +431,55 @@ Test(dlpack_life, a_tensor_of_one_life_ends_in_the_next) {
     dlpack_delete(&u);
     jit_unref(v);
     cr_assert_eq(live(), before);
+}
+
+/* ---- Chains ---- */
+
+enum { CHAIN = 40, LARGE = 1 << 18 };
+
+/* An array that went to and fro, and is given up. */
+static void make_chain(uint32_t k) {
+    jit_var counter = jit_counter(B, LARGE), v = plus(counter, k);
+    for (int i = 0; i < CHAIN; ++i) {
+        tensor t = dlpack_export(v, false, NULL);
+        jit_unref(v);
+        ASSERT_OK(jit_import_dlpack(t.versioned, NULL, &v));
+    }
+    jit_unref(v), jit_unref(counter);
+}
+
+static void want_for_kernel(uint32_t k) {
+    jit_var counter = jit_counter(B, LARGE), v = plus(counter, 100 + k);
+    ASSERT_OK(jit_var_eval(v));
+    jit_unref(v), jit_unref(counter);
+}
+
+static void want_for_upload(uint32_t k) {
+    static uint32_t value[LARGE];
+    (void) k;
+    jit_var v = jit_from_host(B, JIT_u32, value, LARGE);
+    ASSERT_VAR(v);
+    jit_unref(v);
+}
+
+static void want_for_export(uint32_t k) {
+    jit_var v = jit_literal(B, JIT_u32, &k, LARGE);
+    tensor t = dlpack_export(v, false, EXPORT_WITH(.copy = JIT_COPY_ALWAYS));
+    dlpack_delete(&t);
+    jit_unref(v);
+}
+
+/* Each link holds the next one, and on a GPU one is given up only where its release, which is the
+ * user's function, can be called. */
+Test(dlpack_life, all_of_a_chain_is_free_when_memory_is_wanted) {
+    static void (*const want[])(uint32_t) = {want_for_kernel, want_for_upload, want_for_export};
+    char limit[32];
+    snprintf(limit, sizeof limit, "%zu", live() + LARGE * sizeof(uint32_t) * 3 / 2);
+    ASSERT_OK(jit_set_option("memory_limit", limit));
+    for (uint32_t k = 0; k < 12; ++k) {
+        make_chain(k);
+        want[k % 3](k);
+        ASSERT_OK(jit_sync_all_devices());
+    }
+    ASSERT_OK(jit_set_option("memory_limit", "0"));
 }

@@ -354,6 +354,7 @@ static jit_status import_tensor(import_request *m, const jit_import_options *opt
     TRY(jitc_tensor_read(m->function, m->tensor, m->flags, m->options.raw_bytes, &m->in));
     TRY(check_size(m));
     TRY(jitc_api_thread(&m->thread));
+    jitc_api_collect(m->thread);
     TRY(find_way(m));
     TRY(wait_for_producer(m));
     TRY(jitc_api_state(m->thread, m->to, m->to == JIT_CUDA ? m->device : 0, &s));

@@ -65,6 +65,7 @@ static jit_status copy_on_device(jitc_export_request *r) {
 
 /* Memory of its own, but for what is copied to the host next. */
 static jit_status copy_memory(jitc_export_request *r) {
+    jitc_api_collect(r->thread);
     if (r->leaf || r->layout.strides)
         TRY(evaluate_twin(r));
     return r->alone || r->to_host ? JIT_OK : copy_on_device(r);

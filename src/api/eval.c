@@ -387,6 +387,7 @@ jit_status jitc_eval_thread(const char *function, jitc_thread *t, jit_var v, boo
     jitc_graph *g = jitc_api_graph(function);
     if (!g)
         return JIT_NOT_INITIALIZED;
+    jitc_api_collect(t);
     jitc_graph_hold();
     jit_status status = evaluate(function, g, t, v, leaves);
     jitc_graph_let_go(g);

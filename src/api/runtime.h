@@ -64,6 +64,7 @@ typedef struct jitc_thread {
     size_t scheduled_count, scheduled_capacity;
     struct jitc_loop *loops; /* that are being recorded, the innermost first; see loop.h */
     bool evaluating;         /* the list and what follows are in use */
+    bool collecting;         /* it calls releases of memory that was given back */
     jitc_plan plan;          /* scratch */
     uint64_t *params;        /* scratch */
     size_t param_capacity;
@@ -103,6 +104,11 @@ jit_status jitc_api_sync_thread(jitc_thread *t);
 /** Forget the devices of all threads: they are about to be destroyed. Holder of the runtime's lock.
  */
 void jitc_api_forget_devices_locked(void) REQUIRES(&jitc_runtime.lock);
+/** Before memory is wanted: give up foreign memory that its consumers gave back. It may hold memory
+ * of ours, or be the last link of a chain. Its release is user code, so it is not called where
+ * memory is found to be missing; what such a release gives back goes with the rest. Under no lock.
+ */
+void jitc_api_collect(jitc_thread *t);
 /** In the child after fork(): set the records of all other threads aside; what they had begun in
  * the graph (NULL: there is none) is given up. Calls no user code. */
 void jitc_thread_forked_locked(jitc_graph *g) REQUIRES(&jitc_runtime.lock);

@@ -3,6 +3,7 @@
  * The record is reached through thread-local storage and freed by the destructor of a pthread key.
  * Its streams go back to their devices with work still queued: numbers on a stream stay good. */
 #include "api/loop.h"
+#include "device/lend.h"
 #include <stdlib.h>
 
 typedef struct thread_key {
@@ -147,6 +148,17 @@ jit_status jitc_api_state(jitc_thread *t, jit_backend b, int device, jitc_thread
     }
     *out = s;
     return JIT_OK;
+}
+
+void jitc_api_collect(jitc_thread *t) {
+    if (t->evaluating || t->collecting)
+        return;
+    t->collecting = true;
+    for (int b = 0; b < JITC_BACKENDS; ++b)
+        for (int d = 0; d < t->used[b]; ++d)
+            if (t->state[b][d].device)
+                jitc_lend_collect(t->state[b][d].device);
+    t->collecting = false;
 }
 
 jit_status jitc_api_sync_thread(jitc_thread *t) {

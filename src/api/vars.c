@@ -114,8 +114,10 @@ jit_var jit_from_host(jit_backend backend, jit_dtype type, const void *data, siz
     int device;
     if (here("jit_from_host", backend, &g, &t, &device) != JIT_OK ||
         check_array("jit_from_host", type, data, size) != JIT_OK ||
-        jitc_api_state(t, backend, device, &s) != JIT_OK ||
-        copy_in(s, type, data, size, &buffer) != JIT_OK)
+        jitc_api_state(t, backend, device, &s) != JIT_OK)
+        return 0;
+    jitc_api_collect(t);
+    if (copy_in(s, type, data, size, &buffer) != JIT_OK)
         return 0;
     return jitc_trace_data(g, backend, device, type, size, buffer);
 }
