@@ -181,6 +181,73 @@ Test(nvrtc, gathers_and_scatters_compile_in_every_shape) {
     jitc_nvrtc_close(n);
 }
 
+/** Every operation that combines values of type t into an array, some in a loop, too. */
+static void build_targets(jitc_program *p, jit_dtype t, uint32_t flags) {
+    p->head.flags = flags | JITC_PROGRAM_SCRATCH;
+    uint32_t v = add_data(p, t, NULL, params), index = add_data(p, JIT_u32, NULL, params), part = 0;
+    uint32_t buffer[JITC_REDUCE_COUNT + 1];
+    for (int i = 0; i <= JITC_REDUCE_COUNT; i++)
+        buffer[i] = add_buffer(p, t, NULL, 1, params);
+    bool loops = t == JIT_u16;
+    for (int inside = 0; inside <= loops; inside++) {
+        uint32_t loop = 0;
+        if (inside) {
+            p->head.flags |= JITC_PROGRAM_LOOPS;
+            loop = add_flagged(p, (jitc_inst) {.op = JITC_OP_loop});
+            uint32_t phi = add(p, JITC_OP_phi, JIT_u32, index, loop, 0);
+            uint32_t odd = add(p, JITC_OP_lt, JIT_bool, phi, index, 0);
+            add(p, JITC_OP_test, JIT_bool, odd, loop, 0);
+        }
+        for (int op = 0; op < JITC_REDUCE_COUNT; op++)
+            if (jitc_reduce_accepts((jit_reduce_op) op, t) &&
+                (!inside || op == JIT_REDUCE_OR || op == JIT_REDUCE_ADD))
+                add_flagged(p, (jitc_inst) {.op = JITC_OP_scatter_reduce,
+                                            .type = (uint8_t) t,
+                                            .aux = (uint8_t) op,
+                                            .a = buffer[op],
+                                            .b = v,
+                                            .c = index});
+        if (jitc_dtypes[t].cls & JITC_DOMAIN_INTEGER)
+            part = add_flagged(p, (jitc_inst) {.op = JITC_OP_scatter_reduce,
+                                               .type = (uint8_t) t,
+                                               .aux = JIT_REDUCE_ADD | JITC_AUX_PART,
+                                               .a = buffer[JITC_REDUCE_COUNT],
+                                               .b = v,
+                                               .c = index});
+        if (inside)
+            add(p, JITC_OP_end, JIT_bool, loop, 0, 0);
+        else if (part)
+            add_store(p, t, part, NULL, params);
+    }
+    if (flags & JITC_PROGRAM_BOUNDS)
+        p->head.report = p->head.params++;
+    p->head.scratch = p->head.params;
+    p->head.params += JITC_SCRATCH_PARAMS;
+}
+
+Test(nvrtc, combining_into_arrays_compiles_for_every_type_and_architecture) {
+    static const int archs[] = {75, 80, 90, 100, 120};
+    static const uint32_t flags[] = {0, JITC_PROGRAM_WIDE, JITC_PROGRAM_BOUNDS};
+    jitc_nvrtc *n = open_real();
+    if (!n)
+        return;
+    for (int t = 0; t < JITC_DTYPE_COUNT; t++) {
+        jitc_program p = {0};
+        int arch;
+        bool ptx;
+        build_targets(&p, (jit_dtype) t, flags[t % 3]);
+        if (jitc_nvrtc_arch(n, archs[t % 5], &arch, &ptx) == JIT_OK && arch == archs[t % 5])
+            expect_compiles(n, &p, arch, jitc_dtypes[t].name);
+        if (t == JIT_f16 || t == JIT_bf16) /* which have instructions of their own on some */
+            for (size_t i = 0; i < 3; i += 2)
+                if (jitc_nvrtc_arch(n, archs[i], &arch, &ptx) == JIT_OK && arch == archs[i])
+                    expect_compiles(n, &p, arch, jitc_dtypes[t].name);
+        jit_error_clear();
+        jitc_program_finish(&p);
+    }
+    jitc_nvrtc_close(n);
+}
+
 /* What the code looks like: as PTX. */
 
 static char *ptx_of(jitc_nvrtc *n, const jitc_program *p, uint32_t most_bytes, bool fuse) {

@@ -302,6 +302,42 @@ Test(simcuda, modules_are_checked) {
     cr_assert_eq(cu.alive("modules"), 0);
 }
 
+Test(simcuda, more_shared_memory_than_usual_has_to_be_asked_for) {
+    client_start();
+    CUmodule module = client_load("KERNEL void last(int *p, unsigned n) {\n"
+                                  "    SHARED(int, few, 4);\n"
+                                  "    SHARED_DYNAMIC(int, s);\n"
+                                  "    few[0] = 4;\n"
+                                  "    s[n - 1] = few[0];\n"
+                                  "    ST(p, s[n - 1] + 1);\n"
+                                  "}\n");
+    CUfunction f = client_function(module, "last");
+    CUdeviceptr p = client_alloc(4);
+    enum { USUAL = (48 << 10) - 16, MOST = (227 << 10) - 16 };
+    unsigned n = USUAL / 4;
+    int blocks, room = MOST;
+    void *params[] = {&p, &n};
+    OK(cu.LaunchKernel(f, 1, 1, 1, 1, 1, 1, USUAL, NULL, params, NULL));
+    cr_assert_eq(client_word(p), 5);
+    GIVES(cu.LaunchKernel(f, 1, 1, 1, 1, 1, 1, USUAL + 1, NULL, params, NULL),
+          CUDA_ERROR_INVALID_VALUE);
+    OK(cu.OccupancyBlocks(&blocks, f, 32, USUAL + 1));
+    cr_assert_eq(blocks, 0);
+    const int attribute = CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+    GIVES(cu.FuncSetAttribute(f, attribute, MOST + 1), CUDA_ERROR_INVALID_VALUE);
+    OK(cu.FuncSetAttribute(f, attribute, room));
+    OK(cu.FuncGetAttribute(&room, attribute, f));
+    cr_assert_eq(room, (int) MOST);
+    OK(cu.OccupancyBlocks(&blocks, f, 32, MOST));
+    cr_assert_eq(blocks, 1);
+    n = MOST / 4;
+    OK(cu.LaunchKernel(f, 1, 1, 1, 1, 1, 1, MOST, NULL, params, NULL));
+    cr_assert_eq(client_word(p), 5);
+    OK(cu.ModuleUnload(module));
+    OK(cu.MemFree(p));
+    client_end();
+}
+
 Test(simcuda, arguments_are_copied_in_the_call) {
     client_start();
     gate g;

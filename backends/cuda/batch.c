@@ -62,6 +62,21 @@ static jit_status plan_grid(jitc_cuda_stream *s, const jitc_cuda_kernel *k,
     return JIT_OK;
 }
 
+/* With scatter_reduce. *params: with what is hidden in them. */
+static jit_status plan_targets(jitc_cuda_stream *s, const jitc_cuda_kernel *k,
+                               const jitc_cuda_code *code, const jitc_launch_args *a,
+                               jitc_cuda_pending *out, const uint64_t **params) {
+    jitc_cuda_targets_plan plan =
+        jitc_cuda_plan_targets(&k->targets, a->lanes, a->params, &code->room, code->block);
+    TRY(set_grid(a->lanes, plan.blocks, plan.block, out));
+    TRY(jitc_grow((void **) &s->params, &s->param_capacity, a->count, sizeof *s->params));
+    memcpy(s->params, a->params, a->count * sizeof *s->params);
+    s->params[k->targets.scratch + 1] = plan.places;
+    out->shared = plan.bytes;
+    *params = s->params;
+    return JIT_OK;
+}
+
 static jit_status append_locked(jitc_cuda_stream *s, const jitc_cuda_pending *p,
                                 const uint64_t *words) REQUIRES(&s->mutex) {
     jitc_cuda_batch *b = &s->batch;
@@ -103,6 +118,8 @@ static jit_status launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_la
     const uint64_t *params = a->count ? a->params : &none;
     if (k->shape.threads)
         TRY(plan_grid(s, k, a, &p, &params));
+    else if (k->targets.rows)
+        TRY(plan_targets(s, k, code, a, &p, &params));
     else
         TRY(choose_grid(k, a->lanes, code->block, &p));
     if (!k->in_memory)
@@ -167,7 +184,7 @@ static jit_status launch_each_locked(jitc_cuda_stream *s, const jitc_cuda_pendin
     for (size_t i = 0; i < n; ++i, ++p) {
         fill_arguments(&s->batch, p, &a);
         CUresult result = s->device->backend->cuda.LaunchKernel(
-            p->function, p->grid, 1, 1, p->block, 1, 1, 0, s->stream, NULL, a.extra);
+            p->function, p->grid, 1, 1, p->block, 1, 1, p->shared, s->stream, NULL, a.extra);
         if (result != CUDA_SUCCESS)
             return fail_launch(s->device, result, p);
         note_launched_locked(s, p, 1);
@@ -185,6 +202,7 @@ static void fill_node(const jitc_cuda_batch *b, const jitc_cuda_pending *p, argu
                                       .blockDimX = p->block,
                                       .blockDimY = 1,
                                       .blockDimZ = 1,
+                                      .sharedMemBytes = p->shared,
                                       .extra = a->extra};
 }
 
@@ -208,7 +226,7 @@ static bool is_set(const jitc_cuda_batch *b, const jitc_cuda_chain *chain,
                    const jitc_cuda_pending *p, unsigned i) {
     const jitc_cuda_pending *is = &chain->kernel[i], *want = &p[i];
     return chain->words && is->serial == want->serial && is->grid == want->grid &&
-           is->block == want->block && is->words == want->words &&
+           is->block == want->block && is->shared == want->shared && is->words == want->words &&
            memcmp(chain->words + (is->first - chain->kernel[0].first), b->words + want->first,
                   want->words * sizeof *b->words) == 0;
 }

@@ -63,6 +63,10 @@ static jit_status read_attributes(jitc_cuda_device *d) {
            d->device));
     TRY(CU(c, DeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, d->device));
     TRY(CU(c, DeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, d->device));
+    TRY(CU(c, DeviceGetAttribute, &d->block_bytes,
+           CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, d->device));
+    TRY(CU(c, DeviceGetAttribute, &d->multiprocessor_bytes,
+           CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, d->device));
     d->capability = 10 * major + minor;
     return jitc_nvrtc_arch(d->backend->nvrtc, d->capability, &d->arch, &d->ptx);
 }

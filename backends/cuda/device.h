@@ -42,10 +42,11 @@ typedef struct jitc_cuda_device {
     atomic_bool opened; /* the following are set once it is */
     CUdevice device;
     CUcontext context;
-    int multiprocessors, capability; /* 90 for 9.0 */
-    int arch;                        /* that code is compiled for */
-    bool ptx;                        /* and the driver has to finish it */
-    uint32_t most_bytes;             /* of a kernel's arguments */
+    int multiprocessors, capability;       /* 90 for 9.0 */
+    int block_bytes, multiprocessor_bytes; /* of the memory of a block: at most, of all together */
+    int arch;                              /* that code is compiled for */
+    bool ptx;                              /* and the driver has to finish it */
+    uint32_t most_bytes;                   /* of a kernel's arguments */
     jitc_target target;
     jitc_cuda_pool pool;
     jitc_cuda_staging staging;

@@ -83,6 +83,28 @@ static unsigned choose_block(const jitc_cuda *c, CUfunction function) {
     return best ? (unsigned) best : BLOCK; /* the launch will say what is wrong */
 }
 
+static uint32_t resident_threads(const jitc_cuda *c, CUfunction function, int block) {
+    int blocks = 0;
+    return c->OccupancyBlocks(&blocks, function, block, 0) == CUDA_SUCCESS
+               ? (uint32_t) (blocks * block)
+               : 0;
+}
+
+/* The memory that blocks may ask for. Without the attribute it is what all devices have. */
+static void find_room(const jitc_cuda_device *d, jitc_cuda_code *l) {
+    enum { BYTES = 48 << 10 };
+    const jitc_cuda *c = &d->backend->cuda;
+    bool more = d->block_bytes > BYTES && c->FuncSetAttribute &&
+                c->FuncSetAttribute(l->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                    d->block_bytes) == CUDA_SUCCESS;
+    l->room =
+        (jitc_cuda_room) {.multiprocessors = (uint32_t) d->multiprocessors,
+                          .block_bytes = more ? (uint32_t) d->block_bytes : BYTES,
+                          .all_bytes = (uint32_t) d->multiprocessor_bytes,
+                          .threads = {resident_threads(c, l->function, JITC_CUDA_SMALL_BLOCK),
+                                      resident_threads(c, l->function, JITC_CUDA_LARGE_BLOCK)}};
+}
+
 static jit_status load_image(jitc_cuda_device *d, const char *image, const jitc_cuda_kernel *k,
                              jitc_cuda_code *l) {
     char name[32];
@@ -99,6 +121,8 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, const jitc_
         return status;
     }
     l->block = k->shape.threads ? k->shape.threads : choose_block(c, l->function);
+    if (k->targets.rows)
+        find_room(d, l);
     l->serial = jitc_add_relaxed(&d->loaded, 1);
     return JIT_OK;
 }
@@ -145,6 +169,7 @@ jit_status jitc_cuda_kernel_load(jitc_cuda_device *d, const jitc_program *p, con
     jitc_cuda_kernel *k = memory;
     k->name = jitc_cuda_name_of(p);
     k->shape = jitc_cuda_shape_of(p);
+    k->targets = jitc_cuda_targets_of(p);
     jit_status status = load_code(d, code, k, &l);
     if (status != JIT_OK) {
         free(k);

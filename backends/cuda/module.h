@@ -7,6 +7,7 @@
 #define JITC_CUDA_MODULE_H
 #include "cuda/device.h"
 #include "cuda/shape.h"
+#include "cuda/targets.h"
 
 /** Code as it was loaded, once. */
 struct jitc_cuda_code {
@@ -14,6 +15,7 @@ struct jitc_cuda_code {
     CUfunction function;
     uint64_t serial;             /* no other code has it: handles come again after unloading */
     unsigned block;              /* threads, for large launches */
+    jitc_cuda_room room;         /* with scatter_reduce */
     struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
 };
 
@@ -24,6 +26,7 @@ struct jitc_cuda_kernel {
     uint32_t elements;              /* per thread */
     bool in_memory;                 /* arguments are read through a pointer */
     jitc_cuda_shape shape;
+    jitc_cuda_targets targets;
     uint64_t name;         /* see text.h; this and the next are for messages */
     uint32_t instructions; /* of the program */
 };

@@ -10,7 +10,7 @@ static const helper helpers[] = {
 #define HELPER(name, text) {#name, text},
 #include "cuda/prelude.def"
 };
-enum { HELPERS = sizeof helpers / sizeof *helpers, SLOTS = 256 };
+enum { HELPERS = sizeof helpers / sizeof *helpers, SLOTS = 1024 };
 _Static_assert(HELPERS < SLOTS / 2, "the table has to have free slots");
 
 static const char common[] =
@@ -20,7 +20,7 @@ static const char common[] =
 
 /** Where helpers are, by a hash of their names: number + 1, or 0. */
 typedef struct table {
-    uint8_t slot[SLOTS];
+    uint16_t slot[SLOTS];
     bool used[HELPERS];
 } table;
 
@@ -36,7 +36,7 @@ static void fill(table *t) {
         unsigned at = slot_of(helpers[i].name, strlen(helpers[i].name));
         while (t->slot[at])
             at = (at + 1) % SLOTS;
-        t->slot[at] = (uint8_t) (i + 1);
+        t->slot[at] = (uint16_t) (i + 1);
     }
 }
 

@@ -23,10 +23,10 @@ typedef struct jitc_cuda_mark {
 /** A launch that is held back. */
 typedef struct jitc_cuda_pending {
     CUfunction function;
-    uint64_t serial; /* of its code */
-    unsigned grid, block;
-    size_t words, first;    /* its arguments, in the batch's */
-    uint64_t kernel, lanes; /* its name, see text.h; these and the next are for messages */
+    uint64_t serial;              /* of its code */
+    unsigned grid, block, shared; /* blocks, threads and bytes of one */
+    size_t words, first;          /* its arguments, in the batch's */
+    uint64_t kernel, lanes;       /* its name, see text.h; these and the next are for messages */
     uint32_t instructions;
 } jitc_cuda_pending;
 

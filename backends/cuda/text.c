@@ -19,6 +19,7 @@
 #include "cuda/text_loop.h"
 #include "cuda/text_parts.h"
 #include "cuda/text_reduce.h"
+#include "cuda/text_scatter.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -37,6 +38,8 @@ bool jitc_cuda_is_early(const jitc_inst *i) {
         case JITC_OP_counter:
         case JITC_OP_store:
         case JITC_OP_scatter:
+        case JITC_OP_scatter_reduce:
+        case JITC_OP_phi:
         case JITC_OP_reduce:
         case JITC_OP_block_reduce:
         case JITC_OP_prefix_reduce:
@@ -75,7 +78,7 @@ jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes)
         if (i->op == JITC_OP_gather && !jitc_cuda_is_early(i) && limit > INDEXED_ELEMENTS)
             limit = INDEXED_ELEMENTS;
         /* Neighbouring threads may well write neighbours; lanes leave loops one by one. */
-        if (i->op == JITC_OP_scatter || i->op == JITC_OP_loop)
+        if (i->op == JITC_OP_scatter || i->op == JITC_OP_scatter_reduce || i->op == JITC_OP_loop)
             limit = 1;
     }
     uint32_t elements = widest ? ACCESS_BYTES / widest : 1;
@@ -180,15 +183,10 @@ static void put_vector_stores(kernel *k) {
 
 /* Accesses by index. */
 
-/** An access of instruction `inst` to `buffer`, at the value `index`, under the value `mask`. */
-typedef struct indexed {
-    uint32_t inst, buffer, index, mask;
-    bool masked, wide, early;
-} indexed;
-
-static indexed access_of(const kernel *k, uint32_t inst, uint32_t buffer, uint32_t index) {
+jitc_cuda_access jitc_cuda_access_of(const kernel *k, uint32_t inst, uint32_t buffer,
+                                     uint32_t index) {
     const jitc_inst *all = k->p->inst, *at = &all[index];
-    indexed a = {
+    jitc_cuda_access a = {
         .inst = inst, .buffer = buffer, .index = index, .early = jitc_cuda_is_early(&all[inst])};
     if (at->op == JITC_OP_masked) {
         a.masked = true;
@@ -200,52 +198,52 @@ static indexed access_of(const kernel *k, uint32_t inst, uint32_t buffer, uint32
     return a;
 }
 
-static const char *index_type(const indexed *a) {
+const char *jitc_cuda_index_type(const jitc_cuda_access *a) {
     return a->wide ? "u64" : "u32";
 }
 
-/** Define k<inst>: is the access to be made? Indices are compared as unsigned, so that negative
- * ones are out of range too. */
-static void put_check(kernel *k, const indexed *a) {
+/* Indices are compared as unsigned, so that negative ones are out of range too. */
+void jitc_cuda_put_check(kernel *k, const jitc_cuda_access *a) {
     const jitc_inst *buffer = &k->p->inst[a->buffer];
     bool report = k->p->head.flags & JITC_PROGRAM_BOUNDS;
-    bool in_lanes = !a->early && (report || k->p->inst[a->inst].op == JITC_OP_scatter);
+    bool in_lanes = !a->early && (report || k->p->inst[a->inst].op != JITC_OP_gather);
     jitc_cuda_putf(&k->w, "    const bool %b = true", a->inst);
     if (a->masked)
         jitc_cuda_putf(&k->w, " && %v", a->mask);
     if (in_lanes && (k->layout.elements > 1))
         jitc_cuda_put_text(&k->w, " && i < n");
+    if (in_lanes && k->repeats)
+        jitc_cuda_put_text(&k->w, " && live");
     jitc_cuda_putf(&k->w, ";\n    const bool %k = %b && (%s) %v < (%s) W(%u);\n", a->inst, a->inst,
-                   index_type(a), a->index, index_type(a), buffer->a + 1);
+                   jitc_cuda_index_type(a), a->index, jitc_cuda_index_type(a), buffer->a + 1);
     if (report)
         jitc_cuda_putf(&k->w, "    if (%b && !%k) report_bounds(W(%u), %u, (u64) %v, W(%u));\n",
                        a->inst, a->inst, k->p->head.report, a->inst + 1, a->index, buffer->a + 1);
 }
 
-/** The element of the access as a pointer. */
-static void put_element(kernel *k, const indexed *a, const char *qualifier) {
+void jitc_cuda_put_element(kernel *k, const jitc_cuda_access *a, const char *qualifier) {
     const jitc_inst *buffer = &k->p->inst[a->buffer];
     jitc_cuda_putf(&k->w, "(%s%s *) W(%u) + (%s) %v", qualifier,
-                   jitc_cuda_memory_type(jitc_cuda_type_of(buffer)), buffer->a, index_type(a),
-                   a->index);
+                   jitc_cuda_memory_type(jitc_cuda_type_of(buffer)), buffer->a,
+                   jitc_cuda_index_type(a), a->index);
 }
 
 static void put_gather(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
-    indexed a = access_of(k, n, i->a, i->b);
-    put_check(k, &a);
+    jitc_cuda_access a = jitc_cuda_access_of(k, n, i->a, i->b);
+    jitc_cuda_put_check(k, &a);
     jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD_%s(", jitc_cuda_type(jitc_cuda_type_of(i)), n,
                    n, jitc_cuda_memory_type(jitc_cuda_type_of(i)));
-    put_element(k, &a, "const ");
+    jitc_cuda_put_element(k, &a, "const ");
     jitc_cuda_put_text(&k->w, i->type == JIT_bool ? ") != 0 : 0;\n" : ") : 0;\n");
 }
 
 static void put_scatter(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
-    indexed a = access_of(k, n, i->a, i->c);
-    put_check(k, &a);
+    jitc_cuda_access a = jitc_cuda_access_of(k, n, i->a, i->c);
+    jitc_cuda_put_check(k, &a);
     jitc_cuda_putf(&k->w, "    if (%k) ST(", n);
-    put_element(k, &a, "");
+    jitc_cuda_put_element(k, &a, "");
     jitc_cuda_putf(&k->w, ", %v);\n", i->b);
 }
 
@@ -268,7 +266,7 @@ static void put_store(kernel *k, uint32_t n) {
     if (k->layout.elements > 1)
         jitc_cuda_putf(&k->w, "    %r.e[j] = %v;\n", n, i->a);
     else
-        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + i, %v);\n",
+        jitc_cuda_putf(&k->w, "    %sST((%s *) W(%u) + i, %v);\n", k->repeats ? "if (live) " : "",
                        jitc_cuda_memory_type(jitc_cuda_type_of(i)), i->b, i->a);
 }
 
@@ -292,6 +290,7 @@ static void put_instruction(kernel *k, uint32_t n) {
         case JITC_OP_store: put_store(k, n); break;
         case JITC_OP_gather: put_gather(k, n); break;
         case JITC_OP_scatter: put_scatter(k, n); break;
+        case JITC_OP_scatter_reduce:
         case JITC_OP_reduce:
         case JITC_OP_block_reduce:
         case JITC_OP_prefix_reduce:
@@ -306,9 +305,15 @@ static void put_instruction(kernel *k, uint32_t n) {
 }
 
 void jitc_cuda_put_instructions(kernel *k, bool early) {
-    for (uint32_t n = 0; n < k->p->head.count; ++n)
-        if (jitc_cuda_is_early(&k->p->inst[n]) == early)
+    unsigned loops = 0;
+    for (uint32_t n = 0; n < k->p->head.count; ++n) {
+        const jitc_inst *i = &k->p->inst[n];
+        loops += i->op == JITC_OP_loop;
+        bool stays = loops && i->op != JITC_OP_literal; /* maybe no lane comes there */
+        if ((jitc_cuda_is_early(i) && !stays) == early)
             put_instruction(k, n);
+        loops -= i->op == JITC_OP_end;
+    }
 }
 
 /** In the program's order, where literals stand close to their use: read earlier, they would take
@@ -396,7 +401,12 @@ jit_status jitc_cuda_text(const jitc_program *p, jitc_cuda_layout layout, char *
         case JITC_SHAPE_BLOCK_REDUCE: jitc_cuda_put_teams(&k); break;
         case JITC_SHAPE_SCAN: jitc_cuda_put_scan(&k); break;
         case JITC_SHAPE_COMPRESS: jitc_cuda_put_compress(&k); break;
-        default: put_body(&k); break;
+        default:
+            if (jitc_cuda_targets_of(p).rows)
+                jitc_cuda_put_targets(&k);
+            else
+                put_body(&k);
+            break;
     }
     jitc_cuda_put_prelude(&whole, k.w.data, k.w.size);
     jitc_cuda_put(&whole, k.w.data, k.w.size);

@@ -13,7 +13,8 @@ typedef struct jitc_cuda_body {
     const char *index; /* type of lane numbers: u32 or u64 */
     bool tail, wide;
     bool numbered; /* lanes need their number */
-    /* Writes an instruction that combines lanes; not for programs of shape MAP. */
+    bool repeats;  /* lanes that are not `live` repeat another one, without effects */
+    /* Writes an instruction that combines lanes, or a scatter_reduce. */
     void (*combine)(struct jitc_cuda_body *k, uint32_t inst);
 } jitc_cuda_body;
 
@@ -32,6 +33,22 @@ static inline uint32_t jitc_cuda_pointer_of(const jitc_inst *i) {
 bool jitc_cuda_is_early(const jitc_inst *i);
 /** Work of one lane, in additions. */
 uint64_t jitc_cuda_work_of(const jitc_program *p);
+
+/** An access of instruction `inst` to `buffer`, at the value `index`, under the value `mask`. */
+typedef struct jitc_cuda_access {
+    uint32_t inst, buffer, index, mask;
+    bool masked, wide, early;
+} jitc_cuda_access;
+
+/** `index` may be a `masked`. */
+jitc_cuda_access jitc_cuda_access_of(const jitc_cuda_body *k, uint32_t inst, uint32_t buffer,
+                                     uint32_t index);
+/** The type in which its index is compared and added: u32 or u64. */
+const char *jitc_cuda_index_type(const jitc_cuda_access *a);
+/** Define k<inst>: is it to be made? With BOUNDS, report what is out of range. */
+void jitc_cuda_put_check(jitc_cuda_body *k, const jitc_cuda_access *a);
+/** Its element as a pointer. */
+void jitc_cuda_put_element(jitc_cuda_body *k, const jitc_cuda_access *a, const char *qualifier);
 
 /** The parameters, the kernel's name and {, and n; `bounds` stands in front of the name. */
 void jitc_cuda_put_head(jitc_cuda_body *k, const char *bounds);

@@ -129,11 +129,11 @@ static const struct attribute {
     {78, 1},                                       /* stream priorities */
     {81, SIM_SHARED_TOTAL},
     {82, SIM_REGISTERS},
-    {83, 0},          /* managed memory */
-    {88, 0},          /* pageable memory access */
-    {89, 0},          /* concurrent managed access */
-    {95, 0},          /* cooperative launch */
-    {97, SIM_SHARED}, /* opt-in shared memory */
+    {83, 0},               /* managed memory */
+    {88, 0},               /* pageable memory access */
+    {89, 0},               /* concurrent managed access */
+    {95, 0},               /* cooperative launch */
+    {97, SIM_SHARED_MOST}, /* opt-in shared memory */
     {106, SIM_BLOCKS},
     {115, 1}, /* memory pools */
 };

@@ -20,8 +20,7 @@ static CUresult check_size(const sim_launch *l, const sim_kernel *k) {
             l->grid[i] > (i == 0 ? 2147483647u : 65535u))
             return CUDA_ERROR_INVALID_VALUE;
     unsigned threads = l->block[0] * l->block[1] * l->block[2];
-    if (threads > 1024 || l->block[2] > 64 ||
-        l->shared + sim_function_shared(k->function) > SIM_SHARED)
+    if (threads > 1024 || l->block[2] > 64 || l->shared > (size_t) k->dynamic)
         return CUDA_ERROR_INVALID_VALUE;
     return threads > (unsigned) sim_kernel_threads(k) ? CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES
                                                       : CUDA_SUCCESS;

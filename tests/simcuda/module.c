@@ -61,6 +61,7 @@ CUresult sim_cuModuleGetFunction(CUfunction *function, CUmodule module, const ch
         k->object.implicit = true;
         k->module = m;
         k->function = f;
+        k->dynamic = SIM_SHARED - (int) sim_function_shared(f);
         k->name = strdup(name);
         k->next = m->kernels;
         m->kernels = k;
@@ -102,13 +103,7 @@ int sim_kernel_threads(const sim_kernel *k) {
 }
 
 CUresult sim_cuFuncGetAttribute(int *value, int attribute, CUfunction function) {
-    enum {
-        CONSTANT_SIZE = 2,
-        PTX_VERSION = 5,
-        BINARY_VERSION = 6,
-        CACHE_MODE = 7,
-        MAX_DYNAMIC = 8
-    };
+    enum { CONSTANT_SIZE = 2, PTX_VERSION = 5, BINARY_VERSION = 6, CACHE_MODE = 7 };
     if (!value)
         return CUDA_ERROR_INVALID_VALUE;
     const sim_kernel *k = sim_object_here(function, SIM_FUNCTION);
@@ -121,12 +116,24 @@ CUresult sim_cuFuncGetAttribute(int *value, int attribute, CUfunction function) 
         case CU_FUNC_ATTRIBUTE_NUM_REGS: *value = (int) sim_function_registers(k->function); break;
         case PTX_VERSION:
         case BINARY_VERSION: *value = sim_capability(); break;
-        case MAX_DYNAMIC: *value = SIM_SHARED - shared; break;
+        case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES: *value = k->dynamic; break;
         case CONSTANT_SIZE:
         case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
         case CACHE_MODE: *value = 0; break;
         default: return CUDA_ERROR_INVALID_VALUE;
     }
+    return CUDA_SUCCESS;
+}
+
+/** Only the room for shared memory can be set: a kernel has to ask for more than the usual. */
+CUresult sim_cuFuncSetAttribute(CUfunction function, int attribute, int value) {
+    sim_kernel *k = sim_object_here(function, SIM_FUNCTION);
+    if (!k)
+        return CUDA_ERROR_INVALID_HANDLE;
+    if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES || value < 0 ||
+        value > SIM_SHARED_MOST - (int) sim_function_shared(k->function))
+        return CUDA_ERROR_INVALID_VALUE;
+    k->dynamic = value;
     return CUDA_SUCCESS;
 }
 
@@ -148,7 +155,7 @@ CUresult sim_cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, CUfunction
         *blocks = least(*blocks, SIM_REGISTERS / taken / warps);
     if (all_shared)
         *blocks = least(*blocks, (int) (SIM_SHARED_TOTAL / all_shared));
-    if (threads > sim_kernel_threads(k) || all_shared > SIM_SHARED)
+    if (threads > sim_kernel_threads(k) || shared > (size_t) k->dynamic)
         *blocks = 0;
     return CUDA_SUCCESS;
 }

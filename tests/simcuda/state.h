@@ -219,7 +219,13 @@ uint64_t sim_device_memory(void);
 int sim_device_threads(void);
 bool sim_initialised(void);
 unsigned sim_contexts_retained(void);
-enum { SIM_REGISTERS = 65536, SIM_BLOCKS = 32, SIM_SHARED = 49152, SIM_SHARED_TOTAL = 233472 };
+enum {
+    SIM_REGISTERS = 65536,
+    SIM_BLOCKS = 32,
+    SIM_SHARED = 49152,
+    SIM_SHARED_MOST = 232448,
+    SIM_SHARED_TOTAL = 233472
+};
 
 /* ---- memory ---- */
 
@@ -274,6 +280,7 @@ typedef struct sim_kernel {
     struct sim_module *module;
     sim_function *function;
     const char *name;
+    int dynamic; /* shared memory that a launch may ask for, in bytes */
     bool loaded; /* onto the device: by cuFuncLoad(), or when it is first launched */
     struct sim_kernel *next;
 } sim_kernel;
