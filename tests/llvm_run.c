@@ -2,14 +2,13 @@
 #include "llvm_run.h"
 #include <criterion/criterion.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
-bool runner_init(runner *r, const char *library, const char *isa) {
-    jitc_options o;
-    jitc_options_init(&o);
-    snprintf(o.llvm_library, sizeof o.llvm_library, "%s", library ? library : o.llvm_library);
-    snprintf(o.llvm_isa, sizeof o.llvm_isa, "%s", isa ? isa : "");
-    if (jitc_llvm_backend_create(&o, &r->b) != JIT_OK) {
+enum { MOST_PARAMS = 128 };
+
+static bool init(runner *r, const jitc_options *o) {
+    if (jitc_llvm_backend_create(o, &r->b) != JIT_OK) {
         jit_error_clear();
         return false;
     }
@@ -19,17 +18,31 @@ bool runner_init(runner *r, const char *library, const char *isa) {
     return true;
 }
 
+bool runner_init(runner *r, const char *library, const char *isa) {
+    jitc_options o;
+    jitc_options_init(&o);
+    snprintf(o.llvm_library, sizeof o.llvm_library, "%s", library ? library : o.llvm_library);
+    snprintf(o.llvm_isa, sizeof o.llvm_isa, "%s", isa ? isa : "");
+    return init(r, &o);
+}
+
+bool runner_init_threads(runner *r, const char *isa, int threads) {
+    jitc_options o;
+    jitc_options_init(&o);
+    snprintf(o.llvm_isa, sizeof o.llvm_isa, "%s", isa ? isa : "");
+    o.num_threads = threads;
+    return init(r, &o);
+}
+
 void runner_finish(runner *r) {
     r->b->stream_destroy(r->s);
     r->b->destroy(r->b);
 }
 
-void runner_run(runner *r, const jitc_program *p, int level, uint64_t lanes,
-                const uint64_t *params) {
+jitc_kernel *runner_load(runner *r, const jitc_program *p, int level) {
     jitc_source *source;
     jitc_blob code;
     jitc_kernel *k;
-    uint64_t number;
     const char *wrong = jitc_program_invalid(p);
     cr_assert_null(wrong, "%s", wrong);
     cr_assert_eq(r->b->lower(r->b, 0, p, &source), JIT_OK, "%s", jit_error());
@@ -37,10 +50,36 @@ void runner_run(runner *r, const jitc_program *p, int level, uint64_t lanes,
     cr_assert_eq(r->b->load(r->b, 0, p, &code, &k), JIT_OK, "%s", jit_error());
     free(code.data);
     r->b->source_destroy(r->b, source);
+    return k;
+}
+
+void runner_launch(runner *r, jitc_kernel *k, const jitc_program *p, uint64_t lanes,
+                   const uint64_t *params) {
+    uint64_t own[MOST_PARAMS], number;
     jitc_launch_args a = {.lanes = lanes, .params = params, .count = p->head.params};
+    size_t bytes = r->b->scratch(k, lanes);
+    void *scratch = bytes ? guarded_alloc(bytes) : NULL;
+    if (p->head.flags & JITC_PROGRAM_SCRATCH) {
+        cr_assert_leq(p->head.params, MOST_PARAMS);
+        memcpy(own, params, p->head.params * sizeof *own);
+        a.params = own;
+        memset(&own[p->head.scratch], 0, JITC_SCRATCH_PARAMS * sizeof *own);
+        own[p->head.scratch] = (uintptr_t) scratch;
+    }
+    if (bytes)
+        memset(scratch, 0xa5, bytes);
     cr_assert_eq(r->b->launch(r->s, k, &a, &number), JIT_OK, "%s", jit_error());
+    memset(own, 0x5a, sizeof own); /* they were copied */
     jitc_store_release(&r->s->queued, number);
     cr_assert_eq(r->b->wait(r->s, number), JIT_OK);
+    if (bytes)
+        guarded_free(scratch, bytes);
+}
+
+void runner_run(runner *r, const jitc_program *p, int level, uint64_t lanes,
+                const uint64_t *params) {
+    jitc_kernel *k = runner_load(r, p, level);
+    runner_launch(r, k, p, lanes, params);
     r->b->kernel_destroy(r->b, k);
 }
 

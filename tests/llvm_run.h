@@ -14,8 +14,14 @@ typedef struct runner {
 /** False, and nothing made, if the library or the instruction set is not there. NULL: the default.
  */
 bool runner_init(runner *r, const char *library, const char *isa);
+bool runner_init_threads(runner *r, const char *isa, int threads);
 void runner_finish(runner *r);
-/** Lower, compile, load, run `lanes` lanes, wait, destroy. Fails the test if any of it fails. */
+/** Lower, compile, load. Fails the test if any of it fails, as the following do. */
+jitc_kernel *runner_load(runner *r, const jitc_program *p, int level);
+/** Run `lanes` lanes and wait. Scratch memory that the kernel wants is given, with a guard. */
+void runner_launch(runner *r, jitc_kernel *k, const jitc_program *p, uint64_t lanes,
+                   const uint64_t *params);
+/** Both, and destroy the kernel. */
 void runner_run(runner *r, const jitc_program *p, int level, uint64_t lanes,
                 const uint64_t *params);
 
