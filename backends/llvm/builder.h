@@ -20,6 +20,7 @@ typedef struct jitc_builder {
     LLVMValueRef *values;   /* JITC_MAX_UNROLL for each instruction */
     LLVMValueRef *pointers; /* of each parameter, loaded in the entry block; NULL: not one */
     LLVMValueRef begin, end, params;
+    LLVMValueRef step, slot; /* programs that combine lanes (combine.h) */
     jitc_literals literals;
     LLVMValueRef position; /* i64: the first lane of the first vector */
     const jitc_tail *tail; /* of each vector of the iteration; NULL: all lanes exist */
@@ -62,6 +63,12 @@ void jitc_build_operand(jitc_builder *k, uint32_t inst);
  * the lanes that run. */
 jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
                                    unsigned u);
+/** Elements of vector number `u` to an output, and from one. */
+void jitc_build_store(jitc_builder *k, jit_dtype type, uint32_t parameter, LLVMValueRef v,
+                      unsigned u);
+LLVMValueRef jitc_build_load(jitc_builder *k, jit_dtype type, uint32_t parameter, unsigned u);
+/** The lanes that exist of a vector of which `rest` lanes do, or more than it has. */
+jitc_tail jitc_build_tail(jitc_builder *k, LLVMValueRef rest);
 /** The instructions of one iteration, from k->position on. May end the block and begin others. */
 void jitc_build_body(jitc_builder *k);
 #endif

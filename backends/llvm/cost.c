@@ -41,13 +41,23 @@ double jitc_cost_estimate(const jitc_program *p, unsigned native_bytes) {
     for (uint32_t n = 0; n < p->head.count; n++) {
         const jitc_inst *i = &p->inst[n];
         if (i->op == JITC_OP_loop && !(i->aux & JITC_AUX_ONCE))
-            trips *= TRIPS;
+            trips *= (double) TRIPS;
         if (i->op == JITC_OP_end && !(p->inst[i->a].aux & JITC_AUX_ONCE))
-            trips /= TRIPS;
+            trips /= (double) TRIPS;
         if (!is_free(i))
             bytes += weight(p, i) * trips * jitc_dtypes[i->type].bytes;
     }
     return bytes / native_bytes / 3 + 0.01;
+}
+
+double jitc_cost_of_values(const jitc_program *p) {
+    double sum = 0;
+    for (uint32_t n = 0; n < p->head.count; n++) {
+        const jitc_inst *i = &p->inst[n];
+        if (!is_free(i) && i->op != JITC_OP_data && i->op != JITC_OP_store)
+            sum += weight(p, i);
+    }
+    return sum;
 }
 
 uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes) {

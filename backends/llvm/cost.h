@@ -5,7 +5,9 @@
 
 /** Nanoseconds for one lane on one thread, roughly: data in the second-level cache. */
 double jitc_cost_estimate(const jitc_program *p, unsigned native_bytes);
-/** The same as a number of additions of f32. */
+/** What the values of a program cost a lane, in additions: without loads and stores. */
+double jitc_cost_of_values(const jitc_program *p);
+/** Nanoseconds as a number of additions of f32. */
 uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes);
 /** Lanes of a block of a launch: 64 at least, a multiple of 64. */
 uint64_t jitc_cost_block(double ns_per_lane, uint64_t lanes, int threads);

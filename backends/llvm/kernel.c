@@ -11,6 +11,7 @@
  * latencies also at level 0, where instructions stay in the order in which they were emitted.
  * Literals are loaded where they are used: loaded earlier, they would take registers, and at level
  * 0 stack slots. */
+#include "llvm/combine.h"
 #include "llvm/loop.h"
 #include "llvm/operation.h"
 #include "llvm/scatter_reduce.h"
@@ -40,7 +41,7 @@ static void prepare_all(jitc_builder *k, const jitc_inst *i) {
     } else if (jitc_ops[i->op].form == JITC_FORM_SCATTER) {
         jitc_build_operand(k, i->b);
         jitc_build_operand(k, i->c);
-    } else if (i->op == JITC_OP_store) {
+    } else if (i->op == JITC_OP_store || i->op == JITC_OP_compress) {
         jitc_build_operand(k, i->a);
     } else if (jitc_ops[i->op].form != JITC_FORM_LEAF && i->op != JITC_OP_buffer) {
         for (int o = 0; o < jitc_ops[i->op].arity; o++)
@@ -113,12 +114,21 @@ jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buff
     return a;
 }
 
+void jitc_build_store(jitc_builder *k, jit_dtype type, uint32_t parameter, LLVMValueRef v,
+                      unsigned u) {
+    jitc_emit_store(&k->e, type, vector_pointer(k, type, parameter, u), v, memory_tail(k, u));
+}
+
+LLVMValueRef jitc_build_load(jitc_builder *k, jit_dtype type, uint32_t parameter, unsigned u) {
+    return jitc_emit_load(&k->e, type, vector_pointer(k, type, parameter, u), memory_tail(k, u));
+}
+
 static void effect(jitc_builder *k, uint32_t inst, unsigned u) {
     const jitc_inst *i = &k->p->inst[inst];
     if (i->op == JITC_OP_store) {
-        jit_dtype type = (jit_dtype) i->type;
-        jitc_emit_store(&k->e, type, vector_pointer(k, type, i->b, u), jitc_build_value(k, i->a)[u],
-                        memory_tail(k, u));
+        jitc_build_store(k, (jit_dtype) i->type, i->b, jitc_build_value(k, i->a)[u], u);
+    } else if (i->op == JITC_OP_compress) {
+        jitc_build_bits(k, i->a, lane_offset(k, u), u);
     } else {
         jitc_lane_access a = jitc_build_access(k, inst, i->a, i->c, u);
         jitc_emit_scatter(&k->e, &a, jitc_build_value(k, i->b)[u]);
@@ -135,7 +145,7 @@ static LLVMValueRef data(jitc_builder *k, const jitc_inst *i, unsigned u) {
     jit_dtype type = (jit_dtype) i->type;
     if (i->flags & JITC_INST_SCALAR)
         return jitc_emit_load_splat(&k->e, type, k->pointers[i->a]);
-    return jitc_emit_load(&k->e, type, vector_pointer(k, type, i->a, u), memory_tail(k, u));
+    return jitc_build_load(k, type, i->a, u);
 }
 
 static LLVMValueRef compute(jitc_builder *k, uint32_t inst, unsigned u) {
@@ -151,13 +161,15 @@ static LLVMValueRef compute(jitc_builder *k, uint32_t inst, unsigned u) {
 
 /** Instructions without code of their own. */
 static bool is_silent(const jitc_inst *i) {
-    return i->op == JITC_OP_literal || i->op == JITC_OP_masked || i->op == JITC_OP_buffer;
+    return i->op == JITC_OP_literal || i->op == JITC_OP_masked || i->op == JITC_OP_buffer ||
+           i->op == JITC_OP_reduce || i->op == JITC_OP_block_reduce ||
+           i->op == JITC_OP_prefix_reduce;
 }
 static bool is_leaf(const jitc_inst *i) {
     return i->op == JITC_OP_data || i->op == JITC_OP_counter;
 }
 static bool is_effect(const jitc_inst *i) {
-    return i->op == JITC_OP_store || i->op == JITC_OP_scatter;
+    return i->op == JITC_OP_store || i->op == JITC_OP_scatter || i->op == JITC_OP_compress;
 }
 /** Is an operand there in the entry block? */
 static bool is_known(const jitc_builder *k, uint32_t inst) {
@@ -257,14 +269,15 @@ static void load_parameters(jitc_builder *k) {
         if (i->op == JITC_OP_buffer && !k->pointers[index + 1])
             k->pointers[index + 1] = jitc_build_param(k, index + 1, k->e.i64);
     }
+    if (k->p->head.shape == JITC_SHAPE_COMPRESS)
+        k->pointers[k->p->head.scratch + 1] = jitc_build_param(k, k->p->head.scratch + 1, k->e.ptr);
     if (k->p->head.flags & JITC_PROGRAM_BOUNDS)
         k->pointers[k->p->head.report] = jitc_build_param(k, k->p->head.report, k->e.ptr);
 }
 
 /* Loops. */
 
-/** The lanes that exist of a vector of which `rest` lanes do, or more than it has. */
-static jitc_tail tail_of(jitc_builder *k, LLVMValueRef rest) {
+jitc_tail jitc_build_tail(jitc_builder *k, LLVMValueRef rest) {
     const jitc_llvm *api = k->e.api;
     LLVMValueRef lanes = jitc_build_constant(k, k->e.lanes);
     LLVMValueRef partial = jitc_emit_icmp(&k->e, LLVMIntULT, rest, lanes);
@@ -291,7 +304,7 @@ static void make_tails(jitc_builder *k, jitc_tail *tails) {
         LLVMValueRef before = jitc_build_constant(k, u * k->e.lanes);
         LLVMValueRef some = jitc_emit_icmp(&k->e, LLVMIntUGT, rest, before);
         LLVMValueRef left = jitc_emit_bin(&k->e, LLVMSub, rest, before);
-        tails[u] = tail_of(k, u ? jitc_emit_select(&k->e, some, left, zero) : rest);
+        tails[u] = jitc_build_tail(k, u ? jitc_emit_select(&k->e, some, left, zero) : rest);
     }
     k->tail = tails;
 }
@@ -352,7 +365,7 @@ static LLVMBasicBlockRef emit_with_tail(jitc_builder *k, LLVMBasicBlockRef entry
     return exit;
 }
 
-static void emit_function(jitc_builder *k) {
+static jit_status emit_function(jitc_builder *k) {
     const jitc_llvm *api = k->e.api;
     LLVMBasicBlockRef entry = jitc_build_block(k, "entry"), exit;
     uint32_t flags = k->p->head.flags;
@@ -363,7 +376,9 @@ static void emit_function(jitc_builder *k) {
     emit_early(k);
     entry = api->LLVMGetInsertBlock(k->e.b); /* tables of literals and bounds checks end a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
-    if (flags & JITC_PROGRAM_LOOPS || jitc_has_scatter_reduce(k->p))
+    if (jitc_combines(k->p))
+        TRY(jitc_build_combining(k, &exit));
+    else if (flags & JITC_PROGRAM_LOOPS || jitc_has_scatter_reduce(k->p))
         /* Once: what is long to compile is long to run, and a mask is cheap beside it. */
         exit = emit_plain(k, entry, true);
     else if ((flags & (JITC_PROGRAM_TAIL | JITC_PROGRAM_BOUNDS)) || has_effect_by_index(k->p))
@@ -376,6 +391,7 @@ static void emit_function(jitc_builder *k) {
     if (k->e.stream)
         api->LLVMBuildFence(k->e.b, LLVMAtomicOrderingSequentiallyConsistent, 0, "");
     api->LLVMBuildRetVoid(k->e.b);
+    return JIT_OK;
 }
 
 /* How many vectors an iteration. */
@@ -434,9 +450,10 @@ static void init_types(jitc_emit *e) {
 
 static void declare_function(jitc_builder *k) {
     const jitc_llvm *api = k->e.api;
-    LLVMTypeRef arguments[] = {k->e.i64, k->e.i64, k->e.ptr};
-    LLVMTypeRef type =
-        api->LLVMFunctionType(api->LLVMVoidTypeInContext(k->e.context), arguments, 3, 0);
+    LLVMTypeRef arguments[] = {k->e.i64, k->e.i64, k->e.ptr, k->e.i64, k->e.i64};
+    bool combines = jitc_combines(k->p);
+    LLVMTypeRef type = api->LLVMFunctionType(api->LLVMVoidTypeInContext(k->e.context), arguments,
+                                             combines ? 5 : 3, 0);
     k->e.function = api->LLVMAddFunction(k->e.module, JITC_KERNEL_ENTRY, type);
     unsigned kind = api->LLVMGetEnumAttributeKindForName("nounwind", 8);
     api->LLVMAddAttributeAtIndex(k->e.function, (LLVMAttributeIndex) LLVMAttributeFunctionIndex,
@@ -444,6 +461,10 @@ static void declare_function(jitc_builder *k) {
     k->begin = api->LLVMGetParam(k->e.function, 0);
     k->end = api->LLVMGetParam(k->e.function, 1);
     k->params = api->LLVMGetParam(k->e.function, 2);
+    if (combines) {
+        k->step = api->LLVMGetParam(k->e.function, 3);
+        k->slot = api->LLVMGetParam(k->e.function, 4);
+    }
 }
 
 jit_status jitc_kernel_build(const jitc_llvm *api, LLVMContextRef context, LLVMModuleRef module,
@@ -473,8 +494,8 @@ jit_status jitc_kernel_build(const jitc_llvm *api, LLVMContextRef context, LLVMM
     init_types(&k.e);
     k.e.b = api->LLVMCreateBuilderInContext(context);
     declare_function(&k);
-    emit_function(&k);
+    jit_status status = emit_function(&k);
     api->LLVMDisposeBuilder(k.e.b);
     free(memory);
-    return JIT_OK;
+    return status;
 }

@@ -3,7 +3,8 @@
  *   void kernel(uint64_t begin, uint64_t end, const uint64_t *params)
  *
  * runs lanes begin ... end-1; begin is a multiple of 64. Unless the program says TAIL, whole
- * vectors are read and written beyond `end`, up to the next multiple of 64 lanes. */
+ * vectors are read and written beyond `end`, up to the next multiple of 64 lanes. Programs that
+ * combine lanes have further arguments: combine.h. */
 #ifndef JITC_LLVM_KERNEL_H
 #define JITC_LLVM_KERNEL_H
 #include "ir/program.h"

@@ -10,6 +10,7 @@
 #include "llvm/helpers.h"
 #include "llvm/loader.h"
 #include "llvm/machine.h"
+#include "llvm/shape.h"
 #include "llvm/symbols.h"
 #include "llvm/tables.h"
 #include "llvm/update.h"
@@ -19,7 +20,7 @@
 #include <sys/mman.h>
 
 /* Raised when the code made of a program changes. */
-enum { CODE_VERSION = 3 };
+enum { CODE_VERSION = 4 };
 
 typedef struct llvm_backend {
     jitc_backend base;
@@ -53,6 +54,7 @@ typedef struct llvm_kernel {
     atomic_uint in_flight;
     double ns_per_lane;
     jitc_tables tables;
+    jitc_shape_plan shape;
     loaded *newest;
     struct llvm_kernel *next, *previous; /* of all */
 } llvm_kernel;
@@ -166,7 +168,9 @@ static void stream_destroy(jitc_stream *s) {
 }
 
 static size_t scratch(jitc_kernel *k, uint64_t lanes) {
-    return jitc_tables_scratch(&kernel_of(k)->tables, lanes);
+    const llvm_kernel *kernel = kernel_of(k);
+    return jitc_shape_combines(&kernel->shape) ? jitc_shape_scratch(&kernel->shape, lanes)
+                                               : jitc_tables_scratch(&kernel->tables, lanes);
 }
 
 static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args *a,
@@ -183,6 +187,9 @@ static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args 
                    .in_flight = &kernel->in_flight};
     if (kernel->tables.updates)
         return jitc_tables_launch(&kernel->tables, jitc_llvm_queue(s), &t, number);
+    if (jitc_shape_combines(&kernel->shape))
+        return jitc_shape_launch(&kernel->shape, jitc_llvm_queue(s), jitc_pool_threads(pool), &t,
+                                 number);
     return jitc_queue_launch(jitc_llvm_queue(s), &t, number);
 }
 
@@ -419,8 +426,11 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
     k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
     k->base.operations = jitc_cost_operations(k->ns_per_lane, backend_of(b)->native_bytes);
     jitc_tables_init(p, jitc_pool_threads(backend_of(b)->pool), &k->tables);
-    jit_status status = add_code(backend_of(b), k, code);
+    jit_status status = jitc_shape_init(p, backend_of(b)->native_bytes == 64, &k->shape);
+    if (status == JIT_OK)
+        status = add_code(backend_of(b), k, code);
     if (status != JIT_OK) {
+        jitc_shape_finish(&k->shape);
         free(k);
         return status;
     }
@@ -446,6 +456,7 @@ static void kernel_destroy(jitc_backend *b, jitc_kernel *base) {
         jitc_code_finish(&l->code);
         free(l);
     }
+    jitc_shape_finish(&k->shape);
     free(k);
 }
 

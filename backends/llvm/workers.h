@@ -9,6 +9,13 @@
 #include "core/error.h"
 #include "core/sync.h"
 
+/** A moment of a thread that looks again and again. */
+static inline void jitc_cpu_pause(void) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
 /** Runs lanes begin ... end-1, one block: `begin` is a multiple of the block size. Runs with the
  *  default floating point environment (round to nearest, denormals kept), whatever its caller has
  *  set. Must not call any function of this file. */

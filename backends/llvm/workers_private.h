@@ -41,12 +41,6 @@ enum { CACHE_LINE = 64, OWN_PARAMS = 16 };
  * long: they then spin for the next ones. If there are none, a wake-up is a tenth of that time. */
 #define SERIES_NS 100e3
 
-static inline void jitc_cpu_pause(void) {
-#if defined(__x86_64__)
-    _mm_pause();
-#endif
-}
-
 /* Default floating point environment for task functions. */
 #if defined(__x86_64__)
 typedef unsigned jitc_float_mode;
