@@ -1,5 +1,7 @@
 /* test_cuda_reduce.c: the CUDA backend's kernels that combine all lanes, or blocks of them, to one.
  */
+#include "cuda/device.h"
+
 #include "combine_world.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -173,6 +175,58 @@ Test(cuda_reduce, a_sum_has_the_same_bits_whatever_runs_first_or_with_it) {
     free(x);
 }
 
+/** The sums of 512 threads, as a block adds them: by warps, then the warps. */
+static float block_sum(float a[512]) {
+    float other[512];
+    for (int d = 16; d; d /= 2) {
+        memcpy(other, a, sizeof other);
+        for (int t = 0; t < 512; ++t)
+            a[t] = other[t] + other[t ^ d];
+    }
+    for (int k = 0; k < 16; ++k)
+        a[k] = a[32 * k];
+    for (int d = 8; d; d /= 2)
+        for (int k = 0; k < d; ++k)
+            a[k] = a[k] + a[k + d];
+    return a[0];
+}
+
+/** What a thread adds in a tile: a balanced tree of 4 rows of 4 lanes. */
+static float thread_sum(const float *x, size_t n, size_t tile, size_t thread) {
+    float leaf[16];
+    for (size_t k = 0; k < 16; ++k) {
+        size_t i = tile * 8192 + k / 4 * 2048 + thread * 4 + k % 4;
+        leaf[k] = i < n ? x[i] : 0;
+    }
+    for (int d = 1; d < 16; d *= 2)
+        for (int k = 0; k < 16; k += 2 * d)
+            leaf[k] = leaf[k] + leaf[k + d];
+    return leaf[0];
+}
+
+/** One tile for each block. */
+static float sum_of_tiles(const float *x, size_t n) {
+    float of_block[512] = {0}, of_thread[512];
+    for (size_t tile = 0; tile * 8192 < n; ++tile) {
+        for (size_t t = 0; t < 512; ++t)
+            of_thread[t] = thread_sum(x, n, tile, t);
+        of_block[tile] = block_sum(of_thread);
+    }
+    return n > 8192 ? block_sum(of_block) : of_block[0];
+}
+
+/* What programs have computed they shall compute with the next version, and on the next GPU. */
+Test(cuda_reduce, sums_are_added_in_one_order_for_ever) {
+    static const size_t lengths[] = {7, 8000, 5 * 8192 + 1001};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; ++i) {
+        float *x = rough_values(lengths[i]), want = sum_of_tiles(x, lengths[i]);
+        uint32_t bits, got = sum_bits(x, lengths[i], NOTHING, 0);
+        memcpy(&bits, &want, sizeof bits);
+        cr_expect_eq(got, bits, "%zu lanes: %#x instead of %#x", lengths[i], got, bits);
+        free(x);
+    }
+}
+
 /* f16 has 11 bits: added one by one, ones stop at 2048. */
 Test(cuda_reduce, small_floats_are_added_in_f32_and_rounded_once) {
     enum { LANES = 4099 };
@@ -262,6 +316,34 @@ Test(cuda_reduce, lanes_may_loop) {
     free(got);
     combine_end(c);
     exact_finish();
+}
+
+/** A sum of f32 and one of u8 as f32, of which several tiles are loaded together. */
+Test(cuda_reduce, narrow_elements_are_summed_as_floats) {
+    enum { LANES = 9 * 8192 + 77 };
+    unsigned char *x = calloc(LANES + 64, 1);
+    double sum = 0;
+    for (int i = 0; i < LANES; ++i)
+        sum += x[i] = (unsigned char) (i * 7);
+    combine_program *c = combine_begin(JITC_SHAPE_REDUCE, 0);
+    void *out = exact(4, 0, NULL);
+    uint32_t v = add_data(&c->p, JIT_u8, exact(LANES + 64, 0, x), c->params);
+    v = add(&c->p, JITC_OP_cast, JIT_f32, v, 0, 0);
+    combine_add(c, JITC_OP_reduce, JIT_REDUCE_ADD, 0, v, out);
+    combine_run(c, LANES);
+    float *got = fetch(stream[0], out, 4);
+    cr_expect_eq((double) *got, sum, "%g, not %g", (double) *got, sum);
+    free(x), free(got);
+    combine_end(c);
+    exact_finish();
+}
+
+/* As of programs with thousands of parameters. */
+Test(cuda_reduce, parameters_may_be_in_memory) {
+    jitc_cuda_backend_of(b)->device[0].most_bytes = 40;
+    check_reduce(JIT_f32, JIT_REDUCE_ADD, 0, 20000, 0);
+    check_reduce(JIT_i32, JIT_REDUCE_MIN, JITC_PROGRAM_TAIL, 100, 0);
+    check_blocks(JIT_f32, JIT_REDUCE_ADD, 0, 40000, 20000);
 }
 
 /* ---- Many ---- */

@@ -231,6 +231,29 @@ Test(cuda_scan, a_stream_takes_new_memory_before_the_numbers_of_launches_repeat)
     exact_finish();
 }
 
+/* Neither memory nor its clearing: nothing is queued, and the next launch is as if nothing had
+ * been. */
+Test(cuda_scan, a_launch_without_memory_fails_alone) {
+    static const char *const calls_that_fail[] = {"cuMemAllocFromPoolAsync", "cuMemsetD8Async"};
+    enum { LANES = 20000, OUT_OF_MEMORY = 2 };
+    if (!w.fail)
+        support_skip("this wants the simulated driver");
+    combine_program *c = make_scan(JIT_u32, make_input(LANES));
+    uint32_t *out = exact((LANES + 64) * 4, 0, NULL);
+    jitc_launch_args a = {.lanes = LANES, .params = c->params, .count = c->p.head.params};
+    uint64_t number;
+    for (int i = 0; i < 2; ++i) {
+        w.fail(calls_that_fail[i], 1, OUT_OF_MEMORY);
+        cr_expect_neq(b->launch(stream[0], c->k, &a, &number), JIT_OK, "%s", calls_that_fail[i]);
+        w.fail(NULL, 0, 0);
+        jit_error_clear();
+    }
+    launch_into(c, stream[0], LANES, out);
+    expect_ramp_sums(stream[0], out, LANES, "afterwards");
+    combine_end(c);
+    exact_finish();
+}
+
 /* ---- Compaction ---- */
 
 static void check_compress(jit_dtype t, size_t n, uint32_t flags, unsigned one_in, size_t offset,

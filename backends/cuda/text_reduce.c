@@ -1,6 +1,6 @@
 /* text_reduce.c: all lanes combined to one, as CUDA C.  Layer: cuda.  May include: core, ir.
  *
- *   for (tile = blockIdx.x; tile < tiles; tile += gridDim.x) ...   rows of the tile: text_tile.c
+ *   for (tile = blockIdx.x; ...; tile += gridDim.x) ...   rows of the tile: text_tile.c
  *   for (bool more = gridDim.x > 1;; more = false) {
  *       ...                                  a of the block into that of its thread 0
  *       if (!more) break;
@@ -34,45 +34,80 @@ static void put_after(jitc_cuda_body *k) {
     jitc_cuda_put_lane_sums(k, STEP_LOG);
 }
 
-/** Rows that are loaded together. */
-static uint32_t together(const jitc_program *p, uint32_t lanes) {
-    uint32_t bytes = 0, rows = JITC_CUDA_REDUCE_ROWS;
+/** Bytes that a thread loads for a row. */
+static uint32_t row_bytes(const jitc_program *p, uint32_t lanes) {
+    uint32_t bytes = 0;
     for (uint32_t n = 0; n < p->head.count; ++n)
         if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
             bytes += lanes * jitc_dtypes[p->inst[n].type].bytes;
+    return bytes;
+}
+
+/** Rows that are loaded together. */
+static uint32_t rows_together(uint32_t bytes) {
+    uint32_t rows = JITC_CUDA_REDUCE_ROWS;
     while (rows > 1 && rows * bytes > LOADED_BYTES)
         rows /= 2;
     return rows;
 }
 
-static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
-    uint32_t rows = JITC_CUDA_REDUCE_ROWS;
-    uint32_t lanes = (uint32_t) (s->tile / (JITC_CUDA_REDUCE_THREADS * rows));
-    bool vectors = s->lanes > 1;
-    jitc_cuda_rows how = {
-        .rows = rows, .lanes = lanes, .vectors = vectors, .before = put_before, .after = put_after};
-    jitc_cuda_putf(&k->w, "    #define FIRST(r) (start + (r) * %u)\n",
-                   JITC_CUDA_REDUCE_THREADS * lanes);
+/** Tiles that are, where rows are narrow. */
+static uint32_t tiles_together(uint32_t bytes, uint64_t work) {
+    uint32_t tiles = 1;
+    while (tiles < 4 && 2 * tiles * bytes * JITC_CUDA_REDUCE_ROWS <= LOADED_BYTES &&
+           2 * tiles * work <= UNROLLED_WORK)
+        tiles *= 2;
+    return tiles;
+}
+
+static void put_start(jitc_cuda_body *k, uint32_t tile, uint32_t lanes) {
+    jitc_cuda_putf(&k->w, "    const %s start = (%s) tile * %u + threadIdx.x * %u;\n", k->index,
+                   k->index, tile, lanes);
+}
+
+/** All tiles of the block, of which the last of all may end within. */
+static void put_vector_tiles(jitc_cuda_body *k, uint32_t tile, jitc_cuda_rows *how) {
+    uint64_t work = how->rows * how->lanes * jitc_cuda_work_of(k->p);
+    uint32_t bytes = row_bytes(k->p, how->lanes);
+    how->unrolled = work <= UNROLLED_WORK;
+    how->together = how->unrolled ? rows_together(bytes) : 1;
     jitc_cuda_putf(&k->w,
-                   "    const u32 tiles = (u32) ((n - 1) / %u + 1);\n"
+                   "    #pragma unroll %u\n"
+                   "    for (; tile < (u32) (n / %u); tile += gridDim.x) {\n",
+                   tiles_together(bytes, work), tile);
+    put_start(k, tile, how->lanes);
+    jitc_cuda_put_rows(k, how);
+    jitc_cuda_putf(&k->w, "    }\n    if ((u64) tile * %u < n) {\n", tile);
+    how->unrolled = work <= UNROLLED_END;
+    how->together = how->unrolled ? rows_together(bytes) : 1;
+    how->guarded = true;
+    put_start(k, tile, how->lanes);
+    jitc_cuda_put_rows(k, how);
+    jitc_cuda_put_text(&k->w, "    }\n");
+}
+
+/** The same with few registers: one lane after the other. */
+static void put_scalar_tiles(jitc_cuda_body *k, uint32_t tile, jitc_cuda_rows *how) {
+    how->guarded = true;
+    jitc_cuda_putf(&k->w,
                    "    #pragma unroll 1\n"
-                   "    for (u32 tile = blockIdx.x; tile < tiles; tile += gridDim.x) {\n"
-                   "    const %s start = (%s) tile * %u + threadIdx.x * %u;\n",
-                   (uint32_t) s->tile, k->index, k->index, (uint32_t) s->tile, lanes);
-    uint64_t work = rows * lanes * jitc_cuda_work_of(k->p);
-    if (vectors) {
-        jitc_cuda_putf(&k->w, "    if (n - (%s) tile * %u >= %u) {\n", k->index, (uint32_t) s->tile,
-                       (uint32_t) s->tile);
-        how.unrolled = work <= UNROLLED_WORK;
-        how.together = how.unrolled ? together(k->p, lanes) : 1;
-        jitc_cuda_put_rows(k, &how);
-        jitc_cuda_put_text(&k->w, "    } else {\n");
-    }
-    how.unrolled = vectors && work <= UNROLLED_END;
-    how.together = how.unrolled ? together(k->p, lanes) : 1;
-    how.guarded = true;
-    jitc_cuda_put_rows(k, &how);
-    jitc_cuda_put_text(&k->w, vectors ? "    }\n    }\n" : "    }\n");
+                   "    for (; (u64) tile * %u < n; tile += gridDim.x) {\n",
+                   tile);
+    put_start(k, tile, how->lanes);
+    jitc_cuda_put_rows(k, how);
+    jitc_cuda_put_text(&k->w, "    }\n");
+}
+
+static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
+    uint32_t lanes = (uint32_t) (s->tile / (JITC_CUDA_REDUCE_THREADS * JITC_CUDA_REDUCE_ROWS));
+    jitc_cuda_rows how = {.rows = JITC_CUDA_REDUCE_ROWS,
+                          .lanes = lanes,
+                          .vectors = s->lanes > 1,
+                          .before = put_before,
+                          .after = put_after};
+    jitc_cuda_putf(&k->w, "    #define FIRST(r) (start + (r) * %u)\n    u32 tile = blockIdx.x;\n",
+                   JITC_CUDA_REDUCE_THREADS * lanes);
+    (how.vectors ? put_vector_tiles : put_scalar_tiles)(k, (uint32_t) s->tile, &how);
 }
 
 /** Thread 0 leaves what the block has found; the last block goes on with what all have. */
