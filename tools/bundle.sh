@@ -86,8 +86,9 @@ ctest --test-dir "$build" --show-only=json-v1 | python3 tools/bundle_tests.py "$
 copy_package
 cp tools/bundle_run.sh "$out/run.sh"
 cp benchmarks/peers/*.py "$out/peers/"
-mkdir -p "$out/combine"
+mkdir -p "$out/combine" "$out/scatter"
 cp benchmarks/combine/peer.* "$out/combine/"
+cp benchmarks/scatter/peer.* "$out/scatter/"
 cp benchmarks/svg_plot.py "$out/reports/"
 cp benchmarks/sync_modes/report.py "$out/reports/sync_modes/"
 git describe --always --dirty >"$out/revision" 2>/dev/null || echo unknown >"$out/revision"

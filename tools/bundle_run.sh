@@ -2,7 +2,7 @@
 # Runs what tools/bundle.sh has packed. One line a test, a summary, logs in the folder logs/; not 0 if
 # a test failed.
 # usage: sh run.sh [llvm|cuda|sim|all] [test...]   tests on the CPU, the GPU, the simulated GPU
-#        sh run.sh bench [name [option...]]        a benchmark (combine, cuda, dlpack, memory, sync_modes); the last's report
+#        sh run.sh bench [name [option...]]        a benchmark (combine, cuda, dlpack, memory, scatter, sync_modes); the last's report
 #                                                  and plots: logs/results
 #        sh run.sh demo                            the examples, on all devices that are there
 #        sh run.sh interop [torch|cupy|jax|costs...]   the Python package with other libraries on the GPU, those
@@ -191,15 +191,15 @@ sanitize() { # tool test...
     run_tests cuda "$@"
 }
 
-# CUB's part of a benchmark, by nvcc.
-make_combine_peer() {
+# CUB's part of a benchmark, and what is written by hand, by nvcc.
+make_peer() { # name
     nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc) || {
         echo "CUB is left out: nvcc is neither in PATH nor in /usr/local/cuda/bin" >&2
         return 0
     }
     echo "compiling CUB's part"
-    "$nvcc" -O3 -std=c++17 -arch=native -shared -Xcompiler -fPIC -o logs/combine_peer.so combine/peer.cu
-    export BENCH_PEER="$home/logs/combine_peer.so"
+    "$nvcc" -O3 -std=c++17 -arch=native -shared -Xcompiler -fPIC -o "logs/$1_peer.so" "$1/peer.cu"
+    export BENCH_PEER="$home/logs/$1_peer.so"
 }
 
 bench() { # name option...
@@ -208,7 +208,7 @@ bench() { # name option...
     scratch=$(mktemp -d) # neither home nor cache of another run
     trap 'rm -rf "$scratch"' EXIT
     [ ! -d site ] || export PYTHONPATH="$home/site${PYTHONPATH:+:$PYTHONPATH}"
-    [ "$name" != combine ] || make_combine_peer
+    [ ! -e "$name/peer.cu" ] || make_peer "$name"
     status=0
     HOME=$scratch BENCH_PYTHON=${BENCH_PYTHON:-python3} JITC_CACHE_DIR=$scratch/jitc BENCH_SOURCE=$home BENCH_REVISION=$(cat revision) \
         "bin/bench_$name" --json "logs/bench_$name.json" "$@" || status=$?

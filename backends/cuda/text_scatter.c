@@ -248,6 +248,7 @@ static void put_room(jitc_cuda_body *k) {
         jitc_cuda_putf(&k->w,
                        "    %s *const %m = (%s *) (pool + used);\n"
                        "    used += (%e * %u + 7) / 8;\n"
+                       "    #pragma unroll 1\n"
                        "    for (u32 e = threadIdx.x; e < %e; e += blockDim.x) %m[e] = %s;\n",
                        c.as, n, c.as, n, jitc_dtypes[c.type].bits == 64 ? 8 : 4, n, n,
                        identity(&c));
@@ -261,9 +262,11 @@ static void put_flush(jitc_cuda_body *k) {
     FOR_TARGETS(k, n) {
         combining c = combining_of(k, n);
         jitc_cuda_putf(&k->w,
+                       "    #pragma unroll 1\n"
                        "    for (u32 e = threadIdx.x; e < %e >> %c; e += blockDim.x) {\n"
                        "    const u32 others = (1u << %c) - 1;\n"
                        "    %s x = %m[e << %c | (e & others)];\n"
+                       "    #pragma unroll 4\n"
                        "    for (u32 o = 1; o <= others; ++o)\n"
                        "    x = join_%s_%s(x, %m[e << %c | ((e + o) & others)]);\n",
                        n, n, n, c.as, n, n, c.name, c.as, n, n);
