@@ -19,7 +19,7 @@ typedef struct reader {
     CUstream stream;
     float *copy; /* what it has read: 0, 1, 2, ... plus offset */
     float offset;
-    jitc_loan loan;
+    loan_of loan;
     void *data;
 } reader;
 

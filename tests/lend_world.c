@@ -1,6 +1,7 @@
 /* lend_world.c: memory of arrays, lent to others as an export does it.  Layer: tests. */
 #include "lend_world.h"
 #include "api/runtime.h"
+#include <stdlib.h>
 
 jitc_buffer *lend_buffer(jit_var v) {
     jitc_graph *g = jitc_api_graph("lend_buffer");
@@ -30,20 +31,35 @@ jitc_stream *lend_stream(void) {
     return own_state()->stream;
 }
 
-jit_status lend_memory(jitc_buffer *b, intptr_t token, jitc_loan *loan) {
+static jit_status lend_in(jitc_buffer *b, jitc_stream *s, intptr_t token, loan_of *loan) {
+    void *block = malloc(sizeof(jitc_lent));
+    jit_status status = jitc_lend(b, s, &(jitc_borrower) {.token = token}, block);
+    loan->lent = status == JIT_OK ? block : NULL;
+    if (status != JIT_OK)
+        free(block);
+    return status;
+}
+
+void lend_end(loan_of *loan) {
+    jitc_loan_end(loan ? loan->lent : NULL);
+    if (loan)
+        loan->lent = NULL;
+}
+
+jit_status lend_memory(jitc_buffer *b, intptr_t token, loan_of *loan) {
     jitc_thread_state *state;
     if (b->device->backend->host_memory)
-        return jitc_lend(b, NULL, token, loan);
+        return lend_in(b, NULL, token, loan);
     TRY(find_state(b->device->backend->id, b->device->id, &state));
     jitc_mutex_lock(&state->stream->lock);
-    jit_status status = jitc_lend(b, state->stream, token, loan);
+    jit_status status = lend_in(b, state->stream, token, loan);
     jitc_mutex_unlock(&state->stream->lock);
     if (status == JIT_OK && token == 0)
         status = jitc_buffer_wait(b, false);
     return status;
 }
 
-jit_status lend_var(jit_var v, intptr_t token, jitc_loan *loan, void **data) {
+jit_status lend_var(jit_var v, intptr_t token, loan_of *loan, void **data) {
     TRY(jit_var_eval(v));
     jitc_buffer *b = lend_buffer(v);
     *data = b->pointer;

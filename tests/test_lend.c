@@ -40,7 +40,7 @@ static void *overwritten(bool elsewhere, jit_var *out) {
 }
 
 /** An array that the consumer reads behind a closed gate, and the loan of it. */
-static void *lend_and_read(scene *s, intptr_t token, jitc_loan *loan) {
+static void *lend_and_read(scene *s, intptr_t token, loan_of *loan) {
     void *pointer;
     s->v = scene_plus(s->x, s->first);
     ASSERT_OK(lend_var(s->v, token, loan, &pointer));
@@ -59,13 +59,13 @@ static void expect_old_data(scene *s) {
 
 /** What cannot be waited for is not used again. */
 static void run_pending(consumer_kind kind, intptr_t token) {
-    jitc_loan loan;
+    loan_of loan;
     jit_var others[4];
     scene s = {.kind = kind, .sees = true};
     scene_begin(&s);
     void *pointer = lend_and_read(&s, token, &loan);
     uint64_t waits = scene_calls().cpu_waits;
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     for (int i = 0; i < 4; ++i)
@@ -100,7 +100,7 @@ typedef struct seen {
 /** Lends some other array to the stream, or asks for one of the orders. */
 static void name_again(void *context) {
     seen *n = context;
-    jitc_loan loan = {0};
+    loan_of loan = {0};
     void *pointer;
     uintptr_t token = (uintptr_t) n->token;
     ASSERT_OK(jit_set_device(JIT_CUDA, n->s->device));
@@ -109,7 +109,7 @@ static void name_again(void *context) {
         case BY_SYNC: n->status = jit_cuda_sync_stream(token); break;
         default: n->status = jit_cuda_wait_stream(token); break;
     }
-    jitc_loan_end(&loan);
+    lend_end(&loan);
 }
 
 static void see_again(scene *s, intptr_t token, naming how) {
@@ -124,7 +124,7 @@ static void see_again(scene *s, intptr_t token, naming how) {
 typedef struct lending {
     scene *s;
     intptr_t token;
-    jitc_loan *loan;
+    loan_of *loan;
     void *pointer;
 } lending;
 
@@ -136,7 +136,7 @@ static void lend_and_read_there(void *context) {
 
 /** The memory is used again at once, by the device behind the reader, without the CPU. */
 static void run_named(consumer_kind kind, consumer_place place, naming how, bool elsewhere) {
-    jitc_loan loan;
+    loan_of loan;
     jit_var other;
     scene s = {.kind = kind, .place = place, .sees = true, .how = SYNC_BY_CONSUMER};
     scene_begin(&s);
@@ -148,7 +148,7 @@ static void run_named(consumer_kind kind, consumer_place place, naming how, bool
     consumer_close_gate(s.consumer, &s.gate);
     consumer_read(s.consumer, l.pointer, SIZE);
     uint64_t waits = scene_calls().cpu_waits;
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     cr_assert_gt(lend_pending(), 0);
@@ -176,14 +176,14 @@ Test(lend, memory_of_a_threads_default_stream_too, .timeout = 60) {
 /** The CPU cannot wait for streams of other contexts: their memory comes back when they are named.
  */
 Test(lend, memory_of_another_contexts_stream_waits_for_its_name, .timeout = 60) {
-    jitc_loan loan;
+    loan_of loan;
     jit_var other[2];
     scene s = {.kind = CONSUMER_NON_BLOCKING, .place = CONSUMER_OWN, .sees = true};
     ASSERT_OK(jit_set_option("memory_lent", "0"));
     scene_begin(&s);
     intptr_t token = (intptr_t) consumer_stream(s.consumer);
     void *pointer = lend_and_read(&s, token, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     cr_assert_neq(overwritten(false, &other[0]), pointer, "it is used while it is read");
@@ -199,7 +199,7 @@ Test(lend, memory_of_another_contexts_stream_waits_for_its_name, .timeout = 60) 
 /** Nobody waits for a reader but who uses its memory. */
 Test(lend, our_streams_do_not_wait_for_the_reader, .timeout = 60) {
     for (int place = 0; place < CONSUMER_PLACES; ++place) {
-        jitc_loan loan;
+        loan_of loan;
         jit_var sum;
         void *other;
         scene s = {.kind = CONSUMER_NON_BLOCKING, .place = (consumer_place) place, .sees = true};
@@ -207,7 +207,7 @@ Test(lend, our_streams_do_not_wait_for_the_reader, .timeout = 60) {
         consumer *legacy = consumer_create(CONSUMER_LEGACY, CONSUMER_HERE, 0, SIZE, false);
         intptr_t token = (intptr_t) consumer_stream(s.consumer);
         lend_and_read(&s, token, &loan);
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         see_again(&s, token, BY_SYNC);
         cr_assert_eq(lend_pending(), 0);
         sum = scene_plus(s.x, 3);
@@ -224,7 +224,7 @@ Test(lend, our_streams_do_not_wait_for_the_reader, .timeout = 60) {
 
 /** If too much is pending, the CPU waits for the reader. */
 Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
-    jitc_loan loan;
+    loan_of loan;
     jit_var other;
     pthread_t thread;
     scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
@@ -232,7 +232,7 @@ Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
     ASSERT_OK(jit_set_option("memory_lent", "0"));
     scene_begin(&s);
     void *pointer = lend_and_read(&s, JIT_STREAM_NONE, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     uint64_t waits = scene_calls().cpu_waits;
@@ -248,7 +248,7 @@ Test(lend, the_limit_makes_the_cpu_wait, .timeout = 60) {
 
 /** Also for one that works on another device. */
 Test(lend, the_cpu_waits_for_all_devices, .timeout = 60) {
-    jitc_loan loan;
+    loan_of loan;
     jit_var other;
     pthread_t thread;
     scene s = {.kind = CONSUMER_NON_BLOCKING, .place = CONSUMER_ELSEWHERE, .sees = true};
@@ -256,7 +256,7 @@ Test(lend, the_cpu_waits_for_all_devices, .timeout = 60) {
     ASSERT_OK(jit_set_option("memory_lent", "0"));
     scene_begin(&s);
     void *pointer = lend_and_read(&s, JIT_STREAM_NONE, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
@@ -271,13 +271,13 @@ Test(lend, the_cpu_waits_for_all_devices, .timeout = 60) {
 Test(lend, memory_of_the_legacy_stream_is_used_at_once, .timeout = 60) {
     static const intptr_t tokens[] = {JIT_STREAM_LEGACY, JIT_STREAM_NOT_GIVEN};
     for (int i = 0; i < 4; ++i) {
-        jitc_loan loan;
+        loan_of loan;
         jit_var other;
         scene s = {.kind = CONSUMER_LEGACY, .sees = true};
         scene_begin(&s);
         void *pointer = lend_and_read(&s, tokens[i % 2], &loan);
         uint64_t waits = scene_calls().cpu_waits;
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         jit_unref(s.v);
         s.v = 0;
         cr_assert_eq(lend_pending(), 0);
@@ -332,7 +332,7 @@ static CUstream make_like(CUstream other) {
 /** A stream that was seen again, and has not got so far, is still waited for when another one was
  * seen after it, which has. */
 Test(lend, what_a_slow_stream_reads_is_not_taken_for_what_a_fast_one_reads, .timeout = 60) {
-    jitc_loan loan, other_loan;
+    loan_of loan, other_loan;
     jit_var others[2];
     void *ignored;
     scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
@@ -342,12 +342,12 @@ Test(lend, what_a_slow_stream_reads_is_not_taken_for_what_a_fast_one_reads, .tim
     ASSERT_OK(jit_var_eval(v));
     CUstream slow = (CUstream) consumer_stream(s.consumer), fast = make_like(slow);
     void *pointer = lend_and_read(&s, (intptr_t) slow, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     s.v = 0;
     see_again(&s, (intptr_t) slow, BY_SYNC);
     ASSERT_OK(lend_var(v, (intptr_t) fast, &other_loan, &ignored)); /* nothing is done with it */
-    jitc_loan_end(&other_loan);
+    lend_end(&other_loan);
     jit_unref(v);
     see_again(&s, (intptr_t) fast, BY_SYNC);
     driver.synchronize(fast);
@@ -373,14 +373,14 @@ static void end_after_shutdown(scene *s) {
 
 /** Memory that is used no more goes back to the driver behind those that were seen reading it. */
 Test(lend, memory_is_freed_after_a_stream_that_was_seen_again, .timeout = 60) {
-    jitc_loan loan;
+    loan_of loan;
     pthread_t thread;
     scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
     opener o = {.gate = &s.gate};
     scene_begin(&s);
     intptr_t token = (intptr_t) consumer_stream(s.consumer);
     lend_and_read(&s, token, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(s.v);
     see_again(&s, token, BY_SYNC);
     cr_assert_eq(lend_pending(), 0);
@@ -393,7 +393,7 @@ Test(lend, memory_is_freed_after_a_stream_that_was_seen_again, .timeout = 60) {
 
 /** A loan that ends after the device frees the memory itself. */
 Test(lend, memory_that_outlives_the_device_is_freed_after_its_reader, .timeout = 60) {
-    jitc_loan loan;
+    loan_of loan;
     pthread_t thread;
     scene s = {.kind = CONSUMER_NON_BLOCKING, .sees = true};
     opener o = {.gate = &s.gate};
@@ -405,7 +405,7 @@ Test(lend, memory_that_outlives_the_device_is_freed_after_its_reader, .timeout =
     consumer_close_gate(s.consumer, &s.gate);
     consumer_read(s.consumer, pointer, SIZE);
     cr_assert_eq(pthread_create(&thread, NULL, scene_open_later, &o), 0);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     cr_assert(o.opened, "the memory was freed while it was read");
     pthread_join(thread, NULL);
     end_after_shutdown(&s);

@@ -55,7 +55,7 @@ static void end_import(import *m, reader *r) {
 }
 
 static void end_loan(void *loan) {
-    jitc_loan_end(loan);
+    lend_end(loan);
 }
 
 Test(lend_fault, memory_of_others_is_released_after_its_reader, .timeout = 60) {
@@ -65,7 +65,7 @@ import m;
         reader_opener o;
         make_import(&m);
         lend_import(&m, &r, way == 3 ? JIT_STREAM_NONE : reader_handle(&r));
-        jitc_loan_end(&r.loan);
+        lend_end(&r.loan);
         usleep(100);
         cr_assert_eq(m.released, 0);
         if (way == 0)
@@ -113,11 +113,11 @@ import m;
         make_import(&m);
         lend_import(&m, &r, reader_handle(&r));
         if (ended)
-            jitc_loan_end(&r.loan);
+            lend_end(&r.loan);
         reader_open_at_wait(&o);
         jit_shutdown();
         cr_assert_eq(m.released, ended);
-        jitc_loan_end(&r.loan);
+        lend_end(&r.loan);
         reader_opener_end(&o);
         end_import(&m, &r);
         support_init();
@@ -132,7 +132,7 @@ Test(lend_old, without_numbers_of_streams_all_are_unknown, .timeout = 60) {
     reader r = reader_make();
     reader_opener o;
     reader_lend(&r, reader_handle(&r));
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream));
     cr_assert_gt(lend_pending(), 0);
     cr_assert_neq(reader_overwrites(), r.data);
@@ -172,9 +172,9 @@ static void try_to_overwrite(void) {
 }
 
 static void try_to_lend(jit_var v, intptr_t token) {
-    jitc_loan loan = {0};
+    loan_of loan = {0};
     lend_memory(lend_buffer(v), token, &loan);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
 }
 
 /** Everything that the library does about loans, of which the n-th call of a function fails.
@@ -184,7 +184,7 @@ static bool fail_one(const char *name, int n, bool named) {
     reader r = reader_make();
     reader_opener o;
     reader_lend(&r, named ? reader_handle(&r) : JIT_STREAM_NONE);
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     jit_var v = lend_make(LENT, 1);
     ASSERT_OK(jit_sync_thread());
     ASSERT_OK(jit_trim());
@@ -219,12 +219,12 @@ Test(lend_fault, whatever_fails_the_reader_sees_its_data, .timeout = 120) {
 /* ---- fork() ---- */
 
 static int end_in_child(void *loan) {
-    jitc_loan_end(loan);
+    lend_end(loan);
     return FINE;
 }
 
 static int end_all_in_child(void *loan) {
-    jitc_loan_end(loan);
+    lend_end(loan);
     jit_shutdown();
     return FINE;
 }
@@ -234,11 +234,11 @@ Test(lend_fault, a_loan_ends_in_a_child, .timeout = 60) {
     reader_lend(&r, reader_handle(&r));
     ASSERT_CHILD(end_in_child, &r.loan);
     ASSERT_CHILD(end_all_in_child, &r.loan);
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     reader_end(&r);
     ASSERT_OK(lend_var(lend_make(LENT, 1), JIT_STREAM_NONE, &r.loan, &r.data));
     jit_shutdown();
     ASSERT_CHILD(end_in_child, &r.loan);
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     support_init();
 }

@@ -32,7 +32,7 @@ Test(lend_life, a_stream_that_was_destroyed_is_not_touched, .timeout = 60) {
     reader_opener o;
     reader_lend(&r, reader_handle(&r));
     CUevent last = destroy_early(&r);
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     CUstream other = foreign_stream(CU_STREAM_NON_BLOCKING);
     ASSERT_OK(jit_cuda_sync_stream((uintptr_t) other));
     ASSERT_OK(jit_cuda_wait_stream((uintptr_t) other));
@@ -56,7 +56,7 @@ Test(lend_life, a_new_stream_with_the_same_handle_is_another, .timeout = 60) {
     w.reuse_handles(true);
     reader_lend(&r, reader_handle(&r));
     CUevent last = destroy_early(&r);
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     r.stream = foreign_stream(CU_STREAM_NON_BLOCKING);
     cr_assert_eq((uintptr_t) r.stream, before, "nothing is tested");
     ASSERT_OK(jit_cuda_sync_stream(before));
@@ -73,11 +73,11 @@ Test(lend_life, many_streams_take_no_room, .timeout = 60) {
     jit_var v = lend_make(LENT, 3);
     unsigned before = 0;
     for (int i = 0; i < STREAMS; ++i) {
-        jitc_loan loan;
+        loan_of loan;
         void *data;
         CUstream s = foreign_stream(CU_STREAM_NON_BLOCKING);
         ASSERT_OK(lend_var(v, (intptr_t) s, &loan, &data));
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         ASSERT_OK(jit_cuda_sync_stream((uintptr_t) s));
         CU_OK(f.StreamSynchronize(s));
         CU_OK(f.StreamDestroy(s));
@@ -94,11 +94,11 @@ static uint64_t number_of(CUstream s) {
 
 /** Lends it the array, which it reads at once, gives it up, and names the stream again. */
 static void give_and_take_back(jit_var v, CUstream s) {
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     ASSERT_OK(lend_var(v, (intptr_t) s, &loan, &data));
     jit_unref(v);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     ASSERT_OK(jit_cuda_sync_stream((uintptr_t) s));
     CU_OK(f.StreamSynchronize(s));
 }
@@ -112,7 +112,7 @@ Test(lend_life, marks_of_one_stream_say_nothing_of_another, .timeout = 60) {
     int count = 0;
     jit_var v = lend_make(LENT, 1); /* before there is the reader's memory to take */
     reader_lend(&r, reader_handle(&r));
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream));
     do {
         all[count] = foreign_stream(CU_STREAM_NON_BLOCKING);
@@ -129,16 +129,16 @@ Test(lend_life, marks_of_one_stream_say_nothing_of_another, .timeout = 60) {
 /* ---- Who ends it ---- */
 
 static void end_loan(void *loan) {
-    jitc_loan_end(loan);
+    lend_end(loan);
 }
 
 static void *end_in_thread(void *loan) {
-    jitc_loan_end(loan);
+    lend_end(loan);
     return NULL;
 }
 
 static void end_here(reader *r) {
-    jitc_loan_end(&r->loan);
+    lend_end(&r->loan);
 }
 
 static void end_there(reader *r) {
@@ -239,7 +239,7 @@ Test(lend_life, the_end_of_the_runtime_waits_for_readers, .timeout = 60) {
         reader r = reader_make();
         reader_opener o;
         reader_lend(&r, reader_handle(&r));
-        jitc_loan_end(&r.loan);
+        lend_end(&r.loan);
         ASSERT_OK(jit_sync_thread());
         if (named)
             ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream));
@@ -263,7 +263,7 @@ static void start_cpu(void) {
 /* Whose release takes until the runtime has ended, or for a while. */
 typedef struct slow {
     atomic_bool called, ended;
-    jitc_loan loan;
+    loan_of loan;
 } slow;
 
 static void release_slowly(void *context) {
@@ -274,7 +274,7 @@ static void release_slowly(void *context) {
 }
 
 static void *end_slowly(void *context) {
-    jitc_loan_end(&((slow *) context)->loan);
+    lend_end(&((slow *) context)->loan);
     return NULL;
 }
 
@@ -299,7 +299,7 @@ Test(lend_host, the_runtime_ends_after_loans_that_are_ending, .timeout = 60) {
 Test(lend_host, the_cpu_has_no_streams, .timeout = 60) {
     static const intptr_t tokens[] = {JIT_STREAM_NOT_GIVEN, 0, 1, 2, -2};
     float zero[64] = {0};
-    jitc_loan loan;
+    loan_of loan;
     start_cpu();
     jit_var v = jit_from_host(JIT_LLVM, JIT_f32, zero, 64);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; ++i) {

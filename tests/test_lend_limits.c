@@ -19,12 +19,12 @@ static uint64_t cpu_waits(void) {
 
 /** One step of a loop that exports on the same stream. */
 static void step(reader *r, intptr_t token) {
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     jit_var v = lend_make(LENT, 1);
     ASSERT_OK(lend_var(v, token, &loan, &data));
     CU_OK(f.MemcpyDtoHAsync(r->copy, (uintptr_t) data, sizeof *r->copy, r->stream));
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(v);
 }
 
@@ -40,7 +40,7 @@ Test(lend_limits, a_loop_on_one_stream_needs_few_blocks_and_no_wait, .timeout = 
         step(&r, reader_handle(&r));
     cr_assert_leq(blocks(), before + 1, "%u more", blocks() - before);
     cr_assert_eq(cpu_waits(), waits, "the CPU waits");
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     CUstream stream = r.stream;
     foreign_open(&g);
     CU_OK(f.StreamSynchronize(stream));
@@ -68,10 +68,10 @@ Test(lend_limits, an_array_that_is_lent_again_and_again_is_pending_once, .timeou
     size_t once = 0;
     uint64_t waits = cpu_waits();
     for (int i = 0; i < 1000; ++i) {
-        jitc_loan loan;
+        loan_of loan;
         void *data;
         ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &loan, &data));
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         if (!i)
             once = lend_pending();
         cr_assert_eq(lend_pending(), once);
@@ -82,11 +82,11 @@ Test(lend_limits, an_array_that_is_lent_again_and_again_is_pending_once, .timeou
 
 static void give_back_unknown(int count) {
     for (int i = 0; i < count; ++i) {
-        jitc_loan loan;
+        loan_of loan;
         void *data;
         jit_var v = lend_make(LENT, 1);
         ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &loan, &data));
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         jit_unref(v);
     }
 }
@@ -107,11 +107,11 @@ Test(lend_limits, memory_lent_is_the_most_that_is_pending, .timeout = 60) {
 
 /* Functions of the driver that are called for one loan. */
 static uint64_t calls_of(jit_var v, intptr_t token) {
-    jitc_loan loan;
+    loan_of loan;
     uint64_t before = w.calls(NULL);
     ASSERT_OK(lend_memory(lend_buffer(v), token, &loan));
     uint64_t calls = w.calls(NULL) - before;
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     return calls;
 }
 
@@ -120,13 +120,13 @@ static uint64_t calls_of(jit_var v, intptr_t token) {
 Test(lend_limits, what_the_thread_did_wrong_before_is_not_forgotten, .timeout = 60) {
     jit_var mine = lend_make(LENT, 1), v;
     jitc_buffer *b;
-    jitc_loan loan;
+    loan_of loan;
     static const uint8_t bytes[1 << 20];
     ASSERT_OK(
         jitc_buffer_map(lend_device(), lend_buffer(mine)->pointer, LENT_BYTES, NULL, NULL, &b));
     ASSERT_OK(lend_memory(b, JIT_STREAM_LEGACY, &loan));
     jitc_buffer_unref(b);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     cr_assert_gt(lend_pending(), 0);
     ASSERT_OK(jit_set_option("memory_lent", "0"));
     cr_assert_eq(jit_size(0xFFFFFFFF), 0); /* no such variable */
@@ -159,11 +159,11 @@ Test(lend_limits, a_loan_takes_few_calls_of_the_driver, .timeout = 60) {
 
 static void use_up(size_t bytes) {
     jit_var v = lend_make(bytes / sizeof(float), 1), x;
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     ASSERT_OK(lend_var(v, JIT_STREAM_NONE, &loan, &data));
     jit_unref(v);
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_var k = jit_counter(JIT_CUDA, bytes / sizeof(float));
     x = jit_cast(k, JIT_f32);
     ASSERT_OK(jit_var_eval(x));
@@ -190,7 +190,7 @@ enum { MODES = 3 };
 
 /* Every way to lend, to end and to wait; `s` is being captured. */
 static void lend_all_ways(CUstream s) {
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     CUstream other = foreign_stream(CU_STREAM_NON_BLOCKING);
     intptr_t tokens[] = {(intptr_t) other,  JIT_STREAM_NONE,       0,
@@ -198,12 +198,12 @@ static void lend_all_ways(CUstream s) {
     jit_var v = lend_make(LENT, 1);
     ASSERT_OK(jit_sync_thread()); /* else those that are captured cannot wait for us */
     ASSERT_OK(lend_var(v, (intptr_t) s, &loan, &data));
-    jitc_loan_end(&loan);
+    lend_end(&loan);
     jit_unref(v);
     for (size_t i = 0; i < sizeof tokens / sizeof *tokens; ++i) {
         v = lend_make(LENT, 1);
         ASSERT_OK(lend_var(v, tokens[i], &loan, &data));
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         jit_unref(v);
         ASSERT_OK(jit_cuda_sync_stream((uintptr_t) tokens[i]));
     }
@@ -253,7 +253,7 @@ Test(lend_limits, a_captured_stream_is_not_marked, .timeout = 60) {
     reader_lend(&r, reader_handle(&r));
     foreign_open(&g);
     CU_OK(f.StreamSynchronize(r.stream));
-    jitc_loan_end(&r.loan);
+    lend_end(&r.loan);
     ASSERT_OK(jit_sync_thread());
     CU_OK(f.StreamBeginCapture(r.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
     ASSERT_OK(jit_cuda_sync_stream((uintptr_t) r.stream)); /* there is nothing to wait for */
@@ -269,7 +269,7 @@ Test(lend_limits, a_captured_stream_is_not_marked, .timeout = 60) {
 Test(lend_limits, a_capture_survives_the_end, .timeout = 60) {
     for (int m = 0; m < MODES; ++m) {
         CUgraph graph;
-        jitc_loan loan;
+        loan_of loan;
         void *data;
         CUstream s = foreign_stream(CU_STREAM_NON_BLOCKING);
         jit_var v = lend_make(LENT, 1);
@@ -278,7 +278,7 @@ Test(lend_limits, a_capture_survives_the_end, .timeout = 60) {
         CU_OK(f.StreamBeginCapture(s, modes[m]));
         CU_OK(f.LaunchHostFunc(s, free, NULL));
         jit_shutdown();
-        jitc_loan_end(&loan);
+        lend_end(&loan);
         cr_assert_eq(f.StreamEndCapture(s, &graph), CUDA_SUCCESS, "mode %d", modes[m]);
         cr_assert_eq(w.alive("allocations"), 0);
         CU_OK(f.GraphDestroy(graph));

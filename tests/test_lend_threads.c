@@ -13,7 +13,7 @@ static foreign f;
 /** Loans on their way from who makes them to who ends them. */
 typedef struct slot {
     jitc_mutex lock;
-    jitc_loan loan;
+    loan_of loan;
 } slot;
 
 static struct {
@@ -41,13 +41,13 @@ static void expect(bool right) {
 }
 
 /** The loan into a slot; that which was there ends. */
-static void put(worker *me, jitc_loan loan) {
+static void put(worker *me, loan_of loan) {
     slot *s = &common.slot[draw(me, SLOTS)];
     jitc_mutex_lock(&s->lock);
-    jitc_loan before = s->loan;
+    loan_of before = s->loan;
     s->loan = loan;
     jitc_mutex_unlock(&s->lock);
-    jitc_loan_end(&before);
+    lend_end(&before);
 }
 
 static intptr_t draw_token(worker *me) {
@@ -59,7 +59,7 @@ static intptr_t draw_token(worker *me) {
 }
 
 static void lend_some(worker *me) {
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     expect(lend_var(common.array[draw(me, ARRAYS)], draw_token(me), &loan, &data) == JIT_OK);
     put(me, loan);
@@ -67,7 +67,7 @@ static void lend_some(worker *me) {
 
 /** An array of its own, which is read by its stream and given up at once. */
 static void lend_own(worker *me) {
-    jitc_loan loan;
+    loan_of loan;
     void *data;
     jit_var v = lend_make(LENGTH, (float) draw(me, 1000));
     float expected[2] = {0};
@@ -86,7 +86,7 @@ static void step(worker *me) {
         case 1: expect(jit_cuda_sync_stream((uintptr_t) draw_token(me)) == JIT_OK); break;
         case 2: expect(jit_cuda_wait_stream((uintptr_t) me->stream) == JIT_OK); break;
         case 3: jit_unref(lend_make(LENGTH, 1)); break;
-        case 4: put(me, (jitc_loan) {0}); break;
+        case 4: put(me, (loan_of) {0}); break;
         case 5: lend_own(me); break;
         default: lend_some(me); break;
     }
@@ -101,7 +101,7 @@ static void *work(void *context) {
         step(me);
     pthread_barrier_wait(&common.lent);
     for (int i = 0; i < SLOTS; ++i) /* beside jit_shutdown() */
-        put(me, (jitc_loan) {0});
+        put(me, (loan_of) {0});
     CU_OK(f.StreamSynchronize(me->stream));
     CU_OK(f.StreamDestroy(me->stream));
     CU_OK(f.MemFreeHost(me->copy));
@@ -125,8 +125,8 @@ static void run_round(unsigned round) {
     for (int i = 0; i < THREADS; ++i)
         pthread_join(all[i].thread, NULL);
     for (int i = 0; i < SLOTS; ++i) {
-        jitc_loan_end(&common.slot[i].loan);
-        common.slot[i].loan = (jitc_loan) {0};
+        lend_end(&common.slot[i].loan);
+        common.slot[i].loan = (loan_of) {0};
     }
 }
 

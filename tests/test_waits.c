@@ -95,7 +95,7 @@ Test(waits, indices_are_reported_when_the_kernel_is_over) {
 /* ---- The end ---- */
 
 typedef struct borrower {
-    jitc_loan loan;
+    jitc_lent *loan;
     atomic_bool inside, over;
     bool early;
 } borrower;
@@ -111,14 +111,14 @@ static void release_slowly(void *context) {
 
 static void *end_loan(void *context) {
     borrower *l = context;
-    jitc_loan_end(&l->loan);
+    jitc_loan_end(l->loan);
     return NULL;
 }
 
 /* The device is there until the thread has given the memory back. */
 Test(waits, shutdown_waits_for_a_thread_that_ends_a_loan) {
     char memory[64];
-    borrower l = {.early = false};
+    borrower l = {.loan = malloc(sizeof *l.loan)};
     pthread_t thread;
     jitc_thread *t;
     jitc_thread_state *s;
@@ -128,7 +128,7 @@ Test(waits, shutdown_waits_for_a_thread_that_ends_a_loan) {
     ASSERT_OK(jitc_api_thread(&t));
     ASSERT_OK(jitc_api_state(t, B, 0, &s));
     ASSERT_OK(jitc_buffer_map(s->device, memory, sizeof memory, release_slowly, &l, &b));
-    ASSERT_OK(jitc_lend(b, NULL, JITC_STREAM_NONE, &l.loan));
+    ASSERT_OK(jitc_lend(b, NULL, &(jitc_borrower) {.token = JITC_STREAM_NONE}, l.loan));
     jitc_buffer_unref(b);
     cr_assert_eq(pthread_create(&thread, NULL, end_loan, &l), 0);
     wait_until(&l.inside);

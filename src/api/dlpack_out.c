@@ -83,24 +83,21 @@ static bool writable(const jitc_export_request *r) {
  * without them it reads what is not there yet, or an expression that was evaluated before has
  * values of after. */
 static jit_status lend_on_device(const jitc_export_request *r, jitc_buffer *b, jitc_export *e) {
-    intptr_t token =
-        r->options.stream == JIT_STREAM_NOT_GIVEN ? JIT_STREAM_LEGACY : r->options.stream;
+    jitc_borrower to = {r->options.stream, writable(r)};
     jitc_thread_state *s;
     TRY(jitc_api_state(r->thread, r->from.info.backend, r->from.info.device, &s));
     jitc_mutex_lock(&s->stream->lock);
-    jit_status status = writable(r) ? jitc_buffer_before_write(b, s->stream) : JIT_OK;
-    if (status == JIT_OK)
-        status = jitc_lend(b, s->stream, token, &e->loan);
+    jit_status status = jitc_lend(b, s->stream, &to, &e->loan);
     jitc_mutex_unlock(&s->stream->lock);
     e->lent = status == JIT_OK;
-    return status == JIT_OK && token == STREAM_AMBIGUOUS ? jitc_buffer_wait(b, writable(r))
-                                                         : status;
+    return status == JIT_OK && to.token == STREAM_AMBIGUOUS ? jitc_buffer_wait(b, to.writes)
+                                                            : status;
 }
 
 static jit_status lend_on_host(const jitc_export_request *r, jitc_buffer *b, jitc_export *e) {
     if (r->options.stream == JIT_STREAM_NOT_GIVEN)
         TRY(jitc_buffer_wait(b, writable(r)));
-    TRY(jitc_lend(b, NULL, JIT_STREAM_NONE, &e->loan));
+    TRY(jitc_lend(b, NULL, &(jitc_borrower) {JITC_STREAM_NONE, writable(r)}, &e->loan));
     e->lent = true;
     return JIT_OK;
 }

@@ -134,7 +134,7 @@ static jit_status lend(jitc_thread *t, const jitc_contents *c) {
     jitc_thread_state *s;
     TRY(jitc_api_state(t, c->info.backend, c->info.device, &s));
     jitc_mutex_lock(&s->stream->lock);
-    jit_status status = jitc_buffer_lend(c->buffer, s->stream);
+    jit_status status = jitc_buffer_lend(c->buffer, s->stream, false);
     jitc_mutex_unlock(&s->stream->lock);
     return status;
 }

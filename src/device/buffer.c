@@ -177,9 +177,8 @@ static bool make_room_locked(jitc_buffer *b) REQUIRES(&b->lock) {
     return true;
 }
 
-static bool stamp_read(jitc_buffer *b, jitc_use use) {
+static bool stamp_read_locked(jitc_buffer *b, jitc_use use) REQUIRES(&b->lock) {
     bool stamped = false;
-    jitc_spin_lock(&b->lock);
     for (size_t i = 0; i < b->read_count && !stamped; ++i)
         if (b->reads[i].stream == use.stream) {
             if (b->reads[i].number < use.number)
@@ -190,6 +189,12 @@ static bool stamp_read(jitc_buffer *b, jitc_use use) {
         b->reads[b->read_count++] = use;
         stamped = true;
     }
+    return stamped;
+}
+
+static bool stamp_read(jitc_buffer *b, jitc_use use) {
+    jitc_spin_lock(&b->lock);
+    bool stamped = stamp_read_locked(b, use);
     jitc_spin_unlock(&b->lock);
     return stamped;
 }
@@ -199,11 +204,25 @@ void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number) 
         stream->backend->wait(stream, number);
 }
 
-jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream) {
-    TRY(jitc_buffer_before_read(b, stream));
+/* Usually no other stream uses it: then one look is enough, for that and to note ours. */
+static bool lend_at_once(jitc_buffer *b, const jitc_use *use, bool written) {
+    jitc_spin_lock(&b->lock);
+    bool alone = !b->write.stream || b->write.stream == use->stream;
+    for (size_t i = 0; written && alone && i < b->read_count; ++i)
+        alone = b->reads[i].stream == use->stream;
+    alone = alone && stamp_read_locked(b, *use);
+    jitc_spin_unlock(&b->lock);
+    return alone;
+}
+
+jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream, bool written) {
+    jitc_use use = {stream, 0};
     if (!b->foreign)
         b->device->backend->share(b->device->backend, b->device->id);
-    if (!stamp_read(b, (jitc_use) {stream, 0}))
+    if (lend_at_once(b, &use, written))
+        return JIT_OK;
+    TRY(before(b, written, stream));
+    if (!stamp_read(b, use))
         return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: none to note who uses an array");
     return JIT_OK;
 }

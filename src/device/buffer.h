@@ -67,9 +67,9 @@ bool jitc_buffer_unref_later(jitc_buffer *b);
 jit_status jitc_buffer_before_read(jitc_buffer *b, jitc_stream *stream);
 jit_status jitc_buffer_before_write(jitc_buffer *b, jitc_stream *stream);
 /** The user of `stream` gets the address: what is queued on it from now on comes after the last
- * write, and the next write after what the user lets it wait for; and work on other devices can
- * reach the memory. Holder of stream->lock. */
-jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream);
+ * write (`written`: and the last reads, as he may write), and the next write after what the user
+ * lets it wait for; and work on other devices can reach the memory. Holder of stream->lock. */
+jit_status jitc_buffer_lend(jitc_buffer *b, jitc_stream *stream, bool written);
 /** Stamp a use that has been queued. JIT_OUT_OF_MEMORY is answered by waiting for the work. */
 void jitc_buffer_did_read(jitc_buffer *b, jitc_stream *stream, uint64_t number);
 void jitc_buffer_did_write(jitc_buffer *b, jitc_stream *stream, uint64_t number);

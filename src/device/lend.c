@@ -7,13 +7,6 @@ enum {
     LEAST = 1 << 14 /* bytes that something pending counts for, as its record takes memory too */
 };
 
-/* A loan, or what is left of it: pending. */
-typedef struct jitc_lent {
-    jitc_buffer *buffer;     /* a reference */
-    jitc_consumer *consumer; /* NULL: nobody has to be waited for */
-    struct jitc_lent *next, *previous;
-} jitc_lent;
-
 struct jitc_lender {
     jitc_device *device;
     jitc_lent *lent;       /* not ended */
@@ -306,11 +299,12 @@ static bool comes_again(const jitc_consumer *c, const jitc_buffer *b) {
 }
 
 /* Its stream, if it has one, has been seen. */
-static jit_status lend_device(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_consumer *c) {
-    TRY(jitc_buffer_lend(b, s));
+static jit_status lend_device(jitc_buffer *b, jitc_stream *s, const jitc_borrower *to,
+                              jitc_consumer *c) {
+    TRY(jitc_buffer_lend(b, s, to->writes));
     if (c && !comes_again(c, b))
-        settle(b->device->lender, c, token);
-    return token ? s->backend->stream_release(s, token) : JIT_OK;
+        settle(b->device->lender, c, to->token);
+    return to->token ? s->backend->stream_release(s, to->token) : JIT_OK;
 }
 
 static jit_status read_token(const jitc_buffer *b, intptr_t *token) {
@@ -322,52 +316,45 @@ static jit_status read_token(const jitc_buffer *b, intptr_t *token) {
                      b->device->backend->name, (long long) *token);
 }
 
-static void add_loan(jitc_lender *l, jitc_lent *e, jitc_buffer *b, jitc_loan *loan) {
-    e->buffer = b;
-    jitc_buffer_ref(b);
+static void add_loan(jitc_lender *l, jitc_lent *e) {
+    jitc_buffer_ref(e->buffer);
     jitc_mutex_lock(&loans.lock);
     link_locked(l, e);
-    ++b->loans;
+    ++e->buffer->loans;
     if (e->consumer)
         ++e->consumer->loans;
     jitc_mutex_unlock(&loans.lock);
-    loan->lent = e;
 }
 
-static jit_status lend_to_stream(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_lent *e,
-                                 jitc_loan *loan) {
+static jit_status lend_to_stream(jitc_stream *s, jitc_borrower to, jitc_lent *e) {
+    jitc_buffer *b = e->buffer;
     jitc_lender *l = b->device->lender;
-    TRY(read_token(b, &token));
+    TRY(read_token(b, &to.token));
     if (jitc_load_relaxed(&l->bytes))
         drop_all(l, take_pending(l, &l->ordered), true);
-    jitc_consumer *c = consumer_of(l, s, token);
-    jit_status status = lend_device(b, s, token, c);
+    jitc_consumer *c = consumer_of(l, s, to.token);
+    jit_status status = lend_device(b, s, &to, c);
     /* ORDER: what is read on the legacy stream before the memory is used again, as our streams are
      * blocking ones. */
-    if (token == JITC_STREAM_LEGACY)
+    if (to.token == JITC_STREAM_LEGACY)
         e->consumer = b->foreign ? &l->ordered : NULL;
     else
         e->consumer = c ? c : &l->unknown;
     if (status == JIT_OK)
-        add_loan(l, e, b, loan);
+        add_loan(l, e);
     if (c)
         let_go(c);
     return status;
 }
 
-jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan) {
-    loan->lent = NULL;
-    jitc_lent *e = malloc(sizeof *e); /* glibc's calloc() is slower */
-    if (!e)
-        return jitc_fail(JIT_OUT_OF_MEMORY, "host memory: no room to note a loan");
-    *e = (jitc_lent) {0};
-    jit_status status = b->device->backend->host_memory ? lend_host(b, token)
-                                                        : lend_to_stream(b, s, token, e, loan);
-    if (status != JIT_OK)
-        free(e);
-    else if (!loan->lent)
-        add_loan(b->device->lender, e, b, loan);
-    return status;
+jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, const jitc_borrower *to, jitc_lent *e) {
+    e->buffer = b;
+    e->consumer = NULL;
+    if (!b->device->backend->host_memory)
+        return lend_to_stream(s, *to, e);
+    TRY(lend_host(b, to->token));
+    add_loan(b->device->lender, e);
+    return JIT_OK;
 }
 
 /* `ending` has been counted, if the device is there. */
@@ -413,11 +400,9 @@ bool jitc_lent_only(jitc_buffer *b, unsigned others) {
     return all;
 }
 
-void jitc_loan_end(jitc_loan *loan) {
-    jitc_lent *e = loan ? loan->lent : NULL;
+void jitc_loan_end(jitc_lent *e) {
     if (!e)
         return;
-    loan->lent = NULL;
     jitc_mutex_lock(&loans.lock);
     jitc_device *d = e->buffer->device;
     jitc_lender *l = d ? d->lender : NULL; /* its device has ended: it is in no list */

@@ -17,22 +17,33 @@
 #define JITC_DEVICE_LEND_H
 #include "device/buffer.h"
 
-/** A loan that has not ended; part of what is handed out. */
-typedef struct jitc_loan {
-    struct jitc_lent *lent;
-} jitc_loan;
+/** A loan, or what is left of it. It lies at the front of a block of malloc(). Only lend.c reads
+ * it.
+ */
+typedef struct jitc_lent {
+    jitc_buffer *buffer;            /* a reference */
+    struct jitc_consumer *consumer; /* NULL: nobody has to be waited for */
+    struct jitc_lent *next, *previous;
+} jitc_lent;
 
-/** Lend b's memory to who works on the stream `token` (backend.h; INTPTR_MIN: none was given, which
- * means the legacy default stream), behind the last write; the loan has a reference of its own.
- * Memory of a GPU: s is a stream of its device, whose lock the caller holds; for token 0 the caller
- * then waits, under no lock, by jitc_buffer_wait(). Memory of the host: s is NULL and `token` is
+/** Who is lent memory. */
+typedef struct jitc_borrower {
+    intptr_t token; /* of the stream on which he works (backend.h; INTPTR_MIN: none was given, which
+                       means the legacy default stream) */
+    bool writes;    /* he may write: then he comes after the last reads, too */
+} jitc_borrower;
+
+/** Lend b's memory, behind the last write; the loan has a reference of its own, and the block of
+ * `e`, which is freed when it is given up; after a failure that is the caller's still. Memory of a
+ * GPU: s is a stream of its device, whose lock the caller holds; for token 0 the caller then waits,
+ * under no lock, by jitc_buffer_wait(). Memory of the host: s is NULL and the token is
  * JITC_STREAM_NONE, as nobody waits here. JIT_INVALID_ARGUMENT for other tokens, and what
  * stream_release() says; then nothing was lent. */
-jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, intptr_t token, jitc_loan *loan);
+jit_status jitc_lend(jitc_buffer *b, jitc_stream *s, const jitc_borrower *to, jitc_lent *e);
 /** What was lent is used no more, once what the consumer has queued so far is over. Any thread,
  * under no lock, also in a function that the driver calls. Never waits and calls no driver, unless
  * the device has ended. */
-void jitc_loan_end(jitc_loan *loan);
+void jitc_loan_end(jitc_lent *e);
 /** Are all references to b those of loans, but for `others`? If not, somebody may be about to use
  * it of whom nothing else tells. */
 bool jitc_lent_only(jitc_buffer *b, unsigned others);

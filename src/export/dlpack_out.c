@@ -5,8 +5,10 @@
 void jitc_export_destroy(jitc_export *e) {
     if (!e)
         return;
-    if (e->lent)
+    if (e->lent) {
         jitc_loan_end(&e->loan);
+        return;
+    }
     free(e->own);
     free(e);
 }

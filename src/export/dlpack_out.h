@@ -24,12 +24,12 @@ typedef struct jitc_tensor {
 } jitc_tensor;
 
 typedef struct jitc_export {
+    jitc_lent loan; /* first: it owns the block, once it has begun */
+    bool lent;      /* it has */
     union {
         DLManagedTensorVersioned versioned;
         DLManagedTensor legacy;
-    } tensor; /* first: what the consumer gets */
-    jitc_loan loan;
-    bool lent;         /* the loan has begun */
+    } tensor;          /* what the consumer gets */
     void *own;         /* host memory, or NULL */
     int64_t extents[]; /* shape, then strides */
 } jitc_export;
