@@ -146,11 +146,11 @@ JIT_API jit_status jit_sincos(jit_var a, jit_var *sine, jit_var *cosine);
  * not go through memory: jit_reduce(JIT_REDUCE_ADD, jit_mul(a, b)) is one pass over a and b, and so
  * are several reductions of one size that are evaluated together. Nothing waits but jit_compress().
  *
- * Integers wrap. Floats: sums and products are rounded at every step, in f32 for f16 and bf16,
- * which are rounded once more at the end (jit_prefix_reduce(): each element); whether a sum of
- * nothing but -0 is -0 or +0 is not specified. Sums are pairwise or better, and have the same bits
- * in every run on one device, whatever the number of threads and whatever else is evaluated. MIN
- * and MAX are NaN if any element is.
+ * Integers wrap. Sums of floats are pairwise or better, and have the same bits in every run on one
+ * device, whatever the number of threads and whatever else is evaluated; so have products. Those of
+ * f16 and bf16 are computed in f32 and rounded once, at the end (jit_prefix_reduce(): each
+ * element). Whether a sum of nothing but -0 is -0 or +0 is not specified. MIN and MAX are NaN if
+ * any element is.
  *
  * JIT_TYPE_MISMATCH if the reduction is not defined for the type, JIT_INVALID_ARGUMENT if it is no
  * jit_reduce_op. */
@@ -164,8 +164,8 @@ JIT_API jit_var jit_block_reduce(jit_reduce_op op, jit_var a, size_t block);
  * then. `reverse`: from the last element on towards the first. */
 JIT_API jit_var jit_prefix_reduce(jit_reduce_op op, jit_var a, bool exclusive, bool reverse);
 /** `target` with value[i] combined into target[index[i]], every lane once: the updated array; else
- * as jit_scatter(). Lanes of one index are combined in any order, which shows in sums and products
- * of floats only: these may differ from run to run. */
+ * as jit_scatter(). Lanes of one index are combined in any order, each result rounded to the type:
+ * sums and products of floats may differ from run to run. */
 JIT_API jit_var jit_scatter_reduce(jit_reduce_op op, jit_var target, jit_var value, jit_var index,
                                    jit_var mask);
 /** Add 1 to (*target)[index[i]] for every i, one lane after the other, and return what was there
