@@ -70,8 +70,113 @@ static model scattered(const model *a, const model *b, const model *c) {
     return m;
 }
 
-static model random_model(const model *all, uint32_t n) {
+/* ---- what combines lanes ---- */
+
+static uint32_t combined(jit_reduce_op op, uint32_t a, uint32_t b) {
+    switch (op) {
+        case JIT_REDUCE_ADD: return a + b;
+        case JIT_REDUCE_MUL: return a * b;
+        case JIT_REDUCE_MIN: return a < b ? a : b;
+        case JIT_REDUCE_MAX: return a > b ? a : b;
+        case JIT_REDUCE_AND: return a & b;
+        default: return a | b;
+    }
+}
+
+/* Of all lanes: one element. Of blocks: each lane has its block's. */
+static model reduced(const model *a, uint32_t block) {
+    jit_reduce_op op = (jit_reduce_op) random_below(6);
+    model m = {0};
+    for (size_t i = 0; i < LANES; ++i) {
+        size_t first = i - i % block;
+        m.value[i] = at(a, first);
+        for (size_t k = first + 1; k < LANES && k < first + block; ++k)
+            m.value[i] = combined(op, m.value[i], at(a, k));
+    }
+    m.uniform = block >= LANES;
+    if (m.uniform)
+        m.var = jit_reduce(op, a->var);
+    else
+        m.var = jit_gather(jit_block_reduce(op, a->var, block),
+                           jit_div(jit_counter(B, LANES), jit_u32(B, block)), 0);
+    return m;
+}
+
+static model summed_up(const model *a) {
+    bool exclusive = random_below(2), reverse = random_below(2);
+    model m = {jit_prefix_reduce(JIT_REDUCE_ADD, a->var, exclusive, reverse), false, {0}};
+    uint32_t sum = 0;
+    for (size_t k = 0; k < LANES; ++k) {
+        size_t i = reverse ? LANES - 1 - k : k;
+        m.value[i] = sum + (exclusive ? 0 : at(a, i));
+        sum += at(a, i);
+    }
+    return m;
+}
+
+/* The numbers of some lanes, and zeros behind them; or how many these are. */
+static model compressed(const model *a, const model *b) {
+    bool counts = random_below(2);
+    jit_var mask = jit_lt(a->var, b->var), indices, count;
+    cr_assert_eq(jit_compress_padded(mask, &indices, &count), JIT_OK, "%s", jit_error());
+    model m = {count, counts, {0}};
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < LANES; ++i)
+        if (at(a, i) < at(b, i))
+            m.value[n++] = i;
+    if (counts)
+        m.value[0] = n;
+    else
+        m.var = jit_select(jit_lt(jit_counter(B, LANES), count), indices, jit_u32(B, 0));
+    return m;
+}
+
+static model scatter_reduced(const model *a, const model *b, const model *c) {
+    jit_reduce_op op = (jit_reduce_op) random_below(6);
+    jit_var index = jit_mod(b->var, jit_u32(B, 40));
+    model m = {jit_scatter_reduce(op, a->var, c->var, index, 0), false, {0}};
+    size_t lanes = b->uniform && c->uniform ? 1 : LANES;
+    for (size_t i = 0; i < LANES; ++i)
+        m.value[i] = at(a, i);
+    for (size_t i = 0; i < lanes; ++i)
+        if (at(b, i) % 40 < LANES)
+            m.value[at(b, i) % 40] = combined(op, m.value[at(b, i) % 40], at(c, i));
+    return m;
+}
+
+/* Each lane counts at another element, if at all. */
+static model incremented(const model *a, const model *b) {
+    bool old = random_below(2);
+    jit_var target = jit_ref(a->var), mask = jit_lt(b->var, jit_u32(B, 1u << 31));
+    jit_var index = jit_sub(jit_u32(B, LANES - 1), jit_counter(B, LANES));
+    model m = {jit_scatter_inc(&target, index, mask), false, {0}};
+    for (size_t i = 0; i < LANES; ++i) {
+        bool counts = at(b, old ? i : LANES - 1 - i) < 1u << 31;
+        m.value[i] = old ? (counts ? at(a, LANES - 1 - i) : 0) : at(a, i) + counts;
+    }
+    if (!old)
+        m.var = target;
+    return m;
+}
+
+static model combining(const model *a, const model *b, const model *c) {
+    if (a->uniform)
+        return choice(a, b, c);
+    switch (random_below(6)) {
+        case 0: return reduced(a, LANES);
+        case 1: return reduced(a, 2 + random_below(30));
+        case 2: return summed_up(a);
+        case 3: return compressed(a, b);
+        case 4: return scatter_reduced(a, b, c);
+        default: return incremented(a, b);
+    }
+}
+
+/* `every`: of so many operations about one combines lanes; 0: none. */
+static model random_model(const model *all, uint32_t n, uint32_t every) {
     const model *a = &all[random_below(n)], *b = &all[random_below(n)], *c = &all[random_below(n)];
+    if (every && !random_below(every))
+        return combining(a, b, c);
     switch (random_below(12)) {
         case 0: return gathered(a, b, c);
         case 1: return a->uniform ? choice(a, b, c) : scattered(a, b, c);
@@ -91,7 +196,7 @@ static void check_model(const model *m, uint32_t seed, uint32_t node, const char
                      seed, node, i, cut, v[i], m->value[i]);
 }
 
-static void random_program(uint32_t seed, const char *cut) {
+static void random_program(uint32_t seed, const char *cut, uint32_t every) {
     static model all[NODES];
     random_state = seed;
     jit_set_option("kernel_ops", cut);
@@ -104,7 +209,7 @@ static void random_program(uint32_t seed, const char *cut) {
         m->var = jit_from_host(B, JIT_u32, m->value, m->uniform ? 1 : LANES);
     }
     for (uint32_t k = 4; k < NODES; ++k)
-        all[k] = random_model(all, k);
+        all[k] = random_model(all, k, every);
     for (uint32_t k = 0; k < 5; ++k)
         jit_schedule(all[random_below(NODES)].var);
     cr_assert_eq(jit_eval(), JIT_OK, "%s", jit_error());
@@ -123,6 +228,16 @@ Test(eval_random, random_programs_cut_anywhere_agree_with_an_interpreter, .timeo
     jit_set_option("cache_disk", "0");
     for (uint32_t seed = 1; seed <= 12; ++seed)
         for (size_t c = 0; c < sizeof cuts / sizeof *cuts; ++c)
-            random_program(seed, cuts[c]);
+            random_program(seed, cuts[c], 0);
+    support_shutdown();
+}
+
+Test(eval_random, programs_that_combine_lanes_agree_with_an_interpreter, .timeout = 250) {
+    static const char *const cuts[] = {"2", "6", "1000"};
+    support_init();
+    jit_set_option("cache_disk", "0");
+    for (uint32_t seed = 1; seed <= 8; ++seed)
+        for (size_t c = 0; c < sizeof cuts / sizeof *cuts; ++c)
+            random_program(seed, cuts[c], 6);
     support_shutdown();
 }
