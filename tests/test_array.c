@@ -332,6 +332,24 @@ Test(array, another_shift_compiles_nothing) {
     ASSERT_OK(jit_scope_pop(0, NULL));
 }
 
+/* Arrays stay where they are, whatever the thread's device is; literals go anywhere. */
+Test(array, arrays_of_another_device) {
+    int last = jit_device_count(B) - 1;
+    jit_scope_push();
+    jit_var first = support_literal(JIT_u32, 5, 3);
+    ASSERT_OK(jit_set_device(B, last));
+    operand o = in_memory(JIT_u32, 12);
+    ASSERT_OK(jit_set_device(B, 0));
+    for (size_t k = 0; k < OPERATIONS; ++k)
+        check(&operations[k], o);
+    jit_var ten[] = {first, o.v, o.v, o.v, o.v, o.v, o.v, o.v, o.v, o.v};
+    jit_var few = jit_concat(2, ten), many = jit_concat(10, ten);
+    cr_assert(jit_device_of(few) == last && jit_device_of(many) == last);
+    ASSERT_OK(jit_var_eval(few));
+    ASSERT_OK(jit_var_eval(many));
+    ASSERT_OK(jit_scope_pop(0, NULL));
+}
+
 /* ---- in loops ---- */
 
 /** k = 3 times: sum += body(k, x), where k has one element. */

@@ -3,6 +3,7 @@
  * Indices are u32 as long as all sizes fit into it, and wrap: only the results have to be in range.
  * Divisors are part of the program, so a division is a multiplication and a shift. */
 #include "api/runtime.h"
+#include "api/scope.h"
 #include <inttypes.h>
 #include <jit/array.h>
 
@@ -76,17 +77,9 @@ static bool needs_no_index(const shaper *s, jit_var *out) {
 }
 
 /* From here to end() everything that is made is a temporary. */
-static bool open_scope(jitc_graph *g) {
-    bool good = jitc_trace_scope_push(g) == JIT_OK;
-    if (!good)
-        jitc_trace_scope_pop(g, 0, NULL);
-    return good;
-}
-
-/* The same, and an index for each lane. */
 static bool begin(shaper *s) {
     const uint64_t limit = (uint64_t) 1 << 32; /* sizes are numbers as well */
-    if (!open_scope(s->g))
+    if (!jitc_api_scope_begin(s->g))
         return false;
     s->type = s->n >= limit || s->info.size >= limit ? JIT_u64 : JIT_u32;
     s->lane = jitc_trace_counter(s->g, s->info.backend, s->info.device, s->n);
@@ -95,8 +88,7 @@ static bool begin(shaper *s) {
 }
 
 static jit_var end(const shaper *s, jit_var result) {
-    jitc_trace_scope_pop(s->g, 1, &result);
-    return result;
+    return jitc_api_scope_end(s->g, result);
 }
 
 static jit_var elements(const shaper *s, jit_var index) {
@@ -333,8 +325,7 @@ jit_var jit_linspace(jit_backend backend, jit_dtype type, double first, double l
                   jit_dtype_name(type));
         return 0;
     }
-    shaper s = {.g = g};
-    if (!open_scope(g))
+    if (!jitc_api_scope_begin(g))
         return 0;
-    return end(&s, linspace(backend, type, first, last, size));
+    return jitc_api_scope_end(g, linspace(backend, type, first, last, size));
 }
