@@ -255,20 +255,23 @@ demo() {
     status=0
     export JITC_CACHE_DIR="$home/logs/cache/demo"
     rm -rf "$JITC_CACHE_DIR"
-    for example in saxpy black_scholes heat share; do
+    for example in saxpy black_scholes heat histogram nbody share; do
         echo "$example:"
         "bin/$example" || status=1
     done
-    if [ -e bin/mandelbrot ]; then
-        echo "mandelbrot:"
-        bin/mandelbrot logs/mandelbrot.png || status=1
-    fi
-    if [ -e data/chelsea.png ] && [ -e bin/image_filter ]; then
-        echo "image_filter:"
-        bin/image_filter data/chelsea.png logs/filtered.png || status=1
-    else
-        echo "image_filter is skipped: no photograph was packed (tools/demo.sh fetches it)"
-    fi
+    for example in mandelbrot path_tracer; do
+        [ -e "bin/$example" ] || continue
+        echo "$example:"
+        "bin/$example" "logs/$example.png" || status=1
+    done
+    for example in image_filter kmeans; do
+        if [ -e data/chelsea.png ] && [ -e "bin/$example" ]; then
+            echo "$example:"
+            "bin/$example" data/chelsea.png "logs/$example.png" || status=1
+        else
+            echo "$example is skipped: no photograph was packed (tools/demo.sh fetches it)"
+        fi
+    done
     exit "$status"
 }
 

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing, builds, and runs the examples, the main one being a photograph through
 # examples/image_filter: on the CPU and, where there is one, on the GPU (the lines printed say which).
-# The result is build/demo/filtered.png.
+# The pictures go to build/demo: filtered.png, palette.png, mandelbrot.png, path_tracer.png.
 # The photograph: "Chelsea the cat" by S. van der Walt (CC0), as Debian's package of scikit-image ships it.
 set -eu
 cd "$(dirname "$0")/.."
@@ -28,7 +28,8 @@ mkdir -p build/demo
 sh tools/setup.sh
 [ -s "$picture" ] || quietly fetch_picture
 quietly cmake --preset release
-quietly cmake --build --preset release --target saxpy black_scholes heat share image_filter mandelbrot
+quietly cmake --build --preset release --target saxpy black_scholes heat histogram nbody share \
+    image_filter kmeans mandelbrot path_tracer
 examples=build/release/examples
 JITC_CACHE_DIR=$PWD/build/demo/cache # so that the first run shows what compiling takes
 export JITC_CACHE_DIR
@@ -39,12 +40,16 @@ echo "saxpy:"
 $examples/saxpy
 echo "black_scholes:"
 $examples/black_scholes
-echo "heat:"
-$examples/heat
-echo "share:"
-$examples/share
+for example in heat histogram nbody share; do
+    echo "$example:"
+    $examples/$example
+done
 echo "image_filter:"
 $examples/image_filter "$picture" build/demo/filtered.png
-echo "mandelbrot:"
-$examples/mandelbrot build/demo/mandelbrot.png
-echo "See build/demo/filtered.png (from $picture), build/demo/mandelbrot.png."
+echo "kmeans:"
+$examples/kmeans "$picture" build/demo/palette.png
+for example in mandelbrot path_tracer; do
+    echo "$example:"
+    $examples/$example build/demo/$example.png
+done
+echo "See in build/demo: filtered.png and palette.png (from chelsea.png), mandelbrot.png, path_tracer.png."
