@@ -91,12 +91,22 @@ static LLVMValueRef any_active(jitc_builder *k, const LLVMValueRef *active) {
     return jitc_emit_icmp(&k->e, LLVMIntNE, bits, k->e.api->LLVMConstInt(packed, 0, 0));
 }
 
+/** active & condition. Good code takes a conjunction part by part: each comparison is then masked by
+ * the others, and needs no instruction besides. */
+static LLVMValueRef narrow(jitc_builder *k, LLVMValueRef active, uint32_t condition, unsigned u,
+                           int parts) {
+    const jitc_inst *i = &k->p->inst[condition];
+    if (k->level > 0 && parts && i->op == JITC_OP_and && !k->early[condition])
+        return narrow(k, narrow(k, active, i->a, u, parts - 1), i->b, u, parts - 1);
+    jitc_build_operand(k, condition);
+    return jitc_emit_bin(&k->e, LLVMAnd, active, jitc_build_value(k, condition)[u]);
+}
+
 static void test(jitc_builder *k, const jitc_inst *i) {
     const jitc_llvm *api = k->e.api;
     jitc_open_loop *l = innermost(k);
-    jitc_build_operand(k, i->a);
     for (unsigned u = 0; u < k->unroll; u++)
-        l->active[u] = jitc_emit_bin(&k->e, LLVMAnd, l->entered[u], jitc_build_value(k, i->a)[u]);
+        l->active[u] = narrow(k, l->entered[u], i->a, u, 3);
     LLVMValueRef any = any_active(k, l->active);
     LLVMBasicBlockRef body = jitc_build_block(k, "body");
     l->exit = jitc_build_block(k, "left");

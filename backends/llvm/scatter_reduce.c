@@ -34,6 +34,7 @@ typedef struct update {
     jit_dtype type;
     jit_reduce_op op;
     bool wants_old;
+    bool is_same;                         /* the value in all lanes */
     LLVMValueRef addresses, valid, value; /* vectors */
 } update;
 
@@ -65,21 +66,38 @@ static LLVMValueRef combine(jitc_builder *k, const update *w, LLVMValueRef a, LL
     }
 }
 
+static LLVMValueRef lane_of(jitc_builder *k, LLVMValueRef vector, unsigned lane) {
+    LLVMValueRef at = k->e.api->LLVMConstInt(k->e.i32, lane, 0);
+    return k->e.api->LLVMBuildExtractElement(k->e.b, vector, at, "");
+}
+
+/** Values come by the stack: extracting those as well as the addresses would keep one unit busy for
+ * longer than all the rest takes. */
+static LLVMValueRef value_of(jitc_builder *k, LLVMTypeRef scalar, LLVMValueRef room,
+                             unsigned lane) {
+    LLVMValueRef at = jitc_build_pointer(k, scalar, room, jitc_build_constant(k, lane));
+    return k->e.api->LLVMBuildLoad2(k->e.b, scalar, at, "");
+}
+
 static LLVMValueRef update_lanes(jitc_builder *k, const update *w) {
     const jitc_llvm *api = k->e.api;
     LLVMTypeRef scalar = stored(k, w->type);
     LLVMValueRef old = api->LLVMGetUndef(jitc_emit_vector(&k->e, scalar));
+    LLVMValueRef first = w->is_same ? lane_of(k, w->value, 0) : NULL, room = NULL;
+    if (!first) {
+        room = jitc_emit_stack(&k->e, scalar, k->e.lanes);
+        api->LLVMBuildStore(k->e.b, w->value, room);
+    }
     for (unsigned l = 0; l < k->e.lanes; l++) {
-        LLVMValueRef lane = api->LLVMConstInt(k->e.i32, l, 0);
-        LLVMValueRef at = api->LLVMBuildExtractElement(k->e.b, w->addresses, lane, "");
+        LLVMValueRef at = lane_of(k, w->addresses, l);
         LLVMValueRef p = api->LLVMBuildCast(k->e.b, LLVMIntToPtr, at, k->e.ptr, "");
-        LLVMValueRef value = api->LLVMBuildExtractElement(k->e.b, w->value, lane, "");
         LLVMValueRef before = api->LLVMBuildLoad2(k->e.b, scalar, p, "");
         api->LLVMSetAlignment(before, jitc_dtypes[w->type].bytes);
-        LLVMValueRef store = api->LLVMBuildStore(k->e.b, combine(k, w, before, value), p);
-        api->LLVMSetAlignment(store, jitc_dtypes[w->type].bytes);
+        LLVMValueRef after = combine(k, w, before, first ? first : value_of(k, scalar, room, l));
+        api->LLVMSetAlignment(api->LLVMBuildStore(k->e.b, after, p), jitc_dtypes[w->type].bytes);
         if (w->wants_old)
-            old = api->LLVMBuildInsertElement(k->e.b, old, before, lane, "");
+            old = api->LLVMBuildInsertElement(k->e.b, old, before,
+                                              api->LLVMConstInt(k->e.i32, l, 0), "");
     }
     return old;
 }
@@ -92,11 +110,11 @@ static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef s
     LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
     LLVMValueRef at = jitc_emit_stack(&k->e, k->e.i64, k->e.lanes);
     LLVMValueRef values = jitc_emit_stack(&k->e, scalar, k->e.lanes);
+    api->LLVMBuildStore(k->e.b, w->addresses, at);
+    api->LLVMBuildStore(k->e.b, w->value, values);
     LLVMValueRef old = api->LLVMConstNull(k->e.ptr);
     if (w->wants_old)
         old = jitc_emit_stack(&k->e, scalar, k->e.lanes);
-    api->LLVMBuildStore(k->e.b, w->addresses, at);
-    api->LLVMBuildStore(k->e.b, w->value, values);
     LLVMValueRef bits = api->LLVMBuildCast(k->e.b, LLVMBitCast, w->valid, packed, "");
     if (k->e.lanes < 64)
         bits = api->LLVMBuildCast(k->e.b, LLVMZExt, bits, k->e.i64, "");
@@ -136,6 +154,7 @@ LLVMValueRef jitc_build_scatter_reduce(jitc_builder *k, uint32_t inst, unsigned 
     update w = {.type = (jit_dtype) i->type,
                 .op = jitc_inst_reduce(i),
                 .wants_old = i->aux & JITC_AUX_PART,
+                .is_same = k->early[i->b] || k->p->inst[i->b].op == JITC_OP_literal,
                 .value = jitc_build_value(k, i->b)[u]};
     w.addresses = jitc_emit_addresses(&k->e, &a, k->spread, &w.valid);
     if (w.type == JIT_bool)
