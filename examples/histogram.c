@@ -13,7 +13,7 @@
 #include <string.h>
 
 enum { SUMS = 13, BINS = 4096 };
-static const float range = 8; /* the bins lie between -range and range */
+static const float range = 8, per_unit = 256; /* the bins lie between -range and range */
 
 /* How often each number below `bins` is among `places`. */
 static jit_var count(jit_backend b, jit_var places, size_t bins) {
@@ -28,7 +28,7 @@ static jit_var die(jit_backend b, jit_var word) {
 }
 
 static jit_var bin_of(jit_backend b, jit_var number) {
-    jit_var scaled = jit_fma(number, jit_f32(b, BINS / (2 * range)), jit_f32(b, BINS / 2));
+    jit_var scaled = jit_fma(number, jit_f32(b, per_unit), jit_f32(b, range * per_unit));
     return jit_cast(scaled,
                     JIT_u32); /* of what lies below, 0; bins that are not there count none */
 }
@@ -87,8 +87,8 @@ static bool median(jit_backend b, const char *name, size_t n) {
     size_t bin = 0;
     while (bin < BINS - 1 && below[bin] < n / 2)
         ++bin;
-    double found = ((double) bin + 0.5) * 2 * range / BINS - range;
-    double bound = 4 * 1.2533 / sqrt((double) n) + range / BINS;
+    double found = ((double) bin + 0.5) / per_unit - range;
+    double bound = 4 * 1.2533 / sqrt((double) n) + 0.5 / per_unit;
     good = good && fabs(found) <= bound;
     printf("%s: median of %zu normal numbers %+.4f, at most %.4f off: %s\n", name, n, found, bound,
            good ? "ok" : "WRONG");

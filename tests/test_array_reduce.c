@@ -83,6 +83,24 @@ Test(array_reduce, means_of_integers_are_f64) {
     ASSERT_OK(jit_scope_pop(0, NULL));
 }
 
+/* What is summed up is not stored, and read once for both; what becomes of the sums is a kernel of
+ * one lane. */
+Test(array_reduce, means_of_one_size_share_a_pass) {
+    jit_stats before, after;
+    jit_scope_push();
+    jit_var x = jit_cast(jit_counter(B, 1000), JIT_f64);
+    jit_var mean = jit_mean(x), square = jit_mean(jit_mul(x, x));
+    ASSERT_OK(jit_get_stats(&before));
+    ASSERT_OK(jit_schedule(mean));
+    ASSERT_OK(jit_schedule(square));
+    ASSERT_OK(jit_eval());
+    ASSERT_OK(jit_get_stats(&after));
+    cr_assert_eq(after.launches - before.launches, 2);
+    cr_assert_eq(only_f64(mean), 499.5);
+    cr_assert_eq(only_f64(square), 999 * 1999 / 6.0);
+    ASSERT_OK(jit_scope_pop(0, NULL));
+}
+
 /* ---- masks ---- */
 
 Test(array_reduce, any_all_and_count_of_masks) {

@@ -113,19 +113,20 @@ typedef struct moments {
 } moments;
 
 static moments moments_of(jit_var v) {
+    const double count = N;
     double *x = malloc(N * sizeof *x);
     cr_assert_not_null(x);
     ASSERT_OK(jit_read(jit_cast(v, JIT_f64), x));
     moments m = {.low = INFINITY, .high = -INFINITY};
     for (size_t i = 0; i < N; ++i) {
-        m.mean += x[i] / N;
+        m.mean += x[i] / count;
         m.low = fmin(m.low, x[i]);
         m.high = fmax(m.high, x[i]);
     }
     for (size_t i = 0; i < N; ++i) {
         double d = (x[i] - m.mean) * (x[i] - m.mean);
-        m.variance += d / N;
-        m.fourth += d * d / N;
+        m.variance += d / count;
+        m.fourth += d * d / count;
     }
     free(x);
     return m;
@@ -134,7 +135,7 @@ static moments moments_of(jit_var v) {
 /** Within 4 standard deviations of what the distribution has, whose sixth moments are ignored. */
 static void expect_moments(jit_var v, double mean, double variance, double fourth) {
     moments m = moments_of(v);
-    double error = 4 / sqrt(N);
+    double error = 4 / sqrt((double) N);
     cr_assert_lt(fabs(m.mean - mean), error * sqrt(variance), "mean %g", m.mean);
     cr_assert_lt(fabs(m.variance - variance), error * sqrt(fourth - variance * variance),
                  "variance %g", m.variance);
