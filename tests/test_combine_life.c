@@ -1,0 +1,218 @@
+/* test_combine_life.c: what lives how long when lanes are combined: results, parts, memory to work
+ * in; failures, threads and forks.  Layer: tests. */
+#include "combine_total.h"
+#include "fork_child.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void start_backend(void) {
+    support_init();
+}
+TestSuite(combine_life, .init = start_backend, .fini = support_shutdown);
+
+static jit_stats stats(void) {
+    jit_stats s;
+    ASSERT_OK(jit_get_stats(&s));
+    return s;
+}
+
+static jit_var ramp(size_t n) {
+    uint64_t *a = elements_of(ASCENDING, JIT_REDUCE_ADD, JIT_u32, 0, n);
+    jit_var v = support_array(JIT_u32, a, n);
+    ASSERT_VAR(v);
+    free(a);
+    return v;
+}
+static uint64_t ramp_sum(size_t n) {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; ++i)
+        sum += i % 97;
+    return sum;
+}
+static uint64_t read_one(jit_var v) {
+    uint64_t *bits = support_read(v, 1), value = *bits;
+    free(bits);
+    return value;
+}
+
+enum { N = 30000, FORMS = 6 };
+
+/* One of each form, of x. */
+static jit_var form(int i, jit_var x) {
+    jit_backend b = support_backend();
+    jit_var other = 0, result = 0, target, limit;
+    switch (i) {
+        case 0: return jit_reduce(JIT_REDUCE_ADD, x);
+        case 1: return jit_block_reduce(JIT_REDUCE_ADD, x, 100);
+        case 2: return jit_prefix_reduce(JIT_REDUCE_ADD, x, false, false);
+        case 3:
+            limit = jit_u32(b, 50);
+            target = jit_gt(x, limit);
+            ASSERT_OK(jit_compress_padded(target, &result, &other));
+            jit_unref(limit);
+            jit_unref(target);
+            jit_unref(other);
+            return result;
+        case 4:
+            target = jit_literal(b, JIT_u32, &(uint32_t) {0}, 97);
+            result = jit_scatter_inc(&target, x, 0);
+            jit_unref(target);
+            return result;
+        default:
+            target = jit_literal(b, JIT_u32, &(uint32_t) {0}, 97);
+            result = jit_scatter_reduce(JIT_REDUCE_MAX, target, x, x, 0);
+            jit_unref(target);
+            return result;
+    }
+}
+
+/** Neither variables nor device memory stay, be they evaluated or not. */
+Test(combine_life, nothing_is_left) {
+    jit_var x = ramp(N);
+    ASSERT_OK(jit_sync_thread());
+    jit_stats before = stats();
+    for (int i = 0; i < 2 * FORMS; ++i) {
+        jit_var v = form(i / 2, x);
+        ASSERT_VAR(v);
+        if (i & 1)
+            ASSERT_OK(jit_var_eval(v));
+        jit_unref(v);
+        jit_stats now = stats();
+        cr_assert_eq(now.variables, before.variables, "form %d: %d variables", i / 2,
+                     (int) (now.variables - before.variables));
+        cr_assert_eq(now.bytes_live, before.bytes_live, "form %d", i / 2);
+    }
+    jit_scope_push();
+    ASSERT_VAR(jit_compress(jit_gt(x, jit_u32(support_backend(), 3))));
+    ASSERT_OK(jit_scope_pop(0, NULL));
+    cr_assert_eq(stats().variables, before.variables);
+    cr_assert_eq(stats().bytes_live, before.bytes_live);
+    jit_unref(x);
+}
+
+/** Whatever there is no memory for, nothing is lost and nothing half done: with more memory the
+ * same variables are evaluated. */
+Test(combine_life, without_memory_nothing_is_half_done) {
+    jit_var x = ramp(N);
+    ASSERT_OK(jit_sync_thread());
+    for (int i = 0; i < FORMS; ++i) {
+        int failures = 0;
+        jit_var v = form(i, x);
+        ASSERT_OK(jit_sync_thread());
+        ASSERT_OK(jit_trim());
+        size_t live = stats().bytes_live;
+        for (size_t limit = live + 1; failures < 100; limit += 3000) {
+            char text[30];
+            snprintf(text, sizeof text, "%zu", limit);
+            ASSERT_OK(jit_set_option("memory_limit", text));
+            jit_status status = jit_var_eval(v);
+            if (status == JIT_OK)
+                break;
+            cr_assert_eq(status, JIT_OUT_OF_MEMORY, "%s", jit_error());
+            cr_assert_eq(stats().bytes_live, live);
+            jit_error_clear();
+            ++failures;
+        }
+        ASSERT_OK(jit_set_option("memory_limit", "0"));
+        cr_assert(failures > 0, "form %d", i);
+        if (i == 0)
+            cr_assert_eq(read_one(v), ramp_sum(N));
+        else
+            ASSERT_OK(jit_var_eval(v));
+        jit_unref(v);
+    }
+    jit_unref(x);
+}
+
+/** The count may be asked of one thread while another evaluates the indices, or records the same.
+ */
+typedef struct worker {
+    jit_var x;
+    uint64_t sum;
+    bool ok;
+} worker;
+
+static void *work(void *p) {
+    worker *w = p;
+    jit_backend b = support_backend();
+    w->ok = true;
+    for (uint32_t k = 0; k < 8 && w->ok; ++k) {
+        uint32_t got = 0;
+        jit_scope_push();
+        jit_var m = jit_gt(w->x, jit_u32(b, k)), indices, count, at;
+        jit_var sorted_by = jit_compress(m); /* equal calls are one variable in all threads */
+        w->ok = sorted_by && jit_compress_padded(m, &indices, &count) == JIT_OK &&
+                jit_read(k & 1 ? count : jit_reduce(JIT_REDUCE_ADD, jit_cast(m, JIT_u32)), &got) ==
+                    JIT_OK &&
+                got == jit_size(sorted_by);
+        at = jit_gather(w->x, sorted_by, 0);
+        w->ok = w->ok && jit_read(jit_reduce(JIT_REDUCE_MIN, at), &got) == JIT_OK && got == k + 1;
+        jit_scope_pop(0, NULL);
+    }
+    return NULL;
+}
+
+Test(combine_life, threads_share_results) {
+    enum { THREADS = 4 };
+    worker w[THREADS];
+    pthread_t t[THREADS];
+    jit_var x = ramp(3000);
+    for (int i = 0; i < THREADS; ++i) {
+        w[i].x = x;
+        cr_assert_eq(pthread_create(&t[i], NULL, work, &w[i]), 0);
+    }
+    for (int i = 0; i < THREADS; ++i)
+        pthread_join(t[i], NULL);
+    for (int i = 0; i < THREADS; ++i)
+        cr_assert(w[i].ok, "thread %d: %s", i, jit_error());
+    cr_assert_eq(stats().variables, 1);
+    jit_unref(x);
+}
+
+/** The result of jit_compress() is in the memory of the numbers of all, and is an array like
+ * others: updated in place when nobody else has it. */
+Test(combine_life, compressed_numbers_can_be_updated) {
+    jit_backend b = support_backend();
+    jit_var x = ramp(1000), m = jit_eq(x, jit_u32(b, 5)), v = jit_compress(m);
+    cr_assert_eq(jit_size(v), 11);
+    jit_var u = jit_scatter(v, jit_u32(b, 7), jit_u32(b, 10), 0);
+    jit_unref(v);
+    uint64_t *got = support_read(u, 11);
+    cr_assert(got[0] == 5 && got[9] == 5 + 9 * 97 && got[10] == 7);
+    free(got);
+    jit_unref(u);
+    jit_unref(m);
+    jit_unref(x);
+}
+
+/* ---- after fork() ---- */
+
+static int child(void *p) {
+    jit_var *v = p;
+    uint32_t sum = 0, again = 0;
+    NEED(jit_read(v[0], &sum) == JIT_OK && sum == (uint32_t) ramp_sum(LONG));
+    jit_var y = jit_reduce(JIT_REDUCE_ADD, v[1]);
+    NEED(jit_read(y, &again) == JIT_OK && again == sum);
+    jit_var none = jit_compress(jit_gt(v[1], jit_u32(support_backend(), 1000)));
+    NEED(none && jit_size(none) == 0);
+    NEED(jit_read_range(v[2], LONG - 1, 1, &again) == JIT_OK && again == sum);
+    jit_shutdown();
+    return FINE;
+}
+
+/** What was queued goes on in the child, and more can be queued there. */
+Test(combine_fork, children_combine_lanes, .timeout = 60) {
+    fork_need_cpu();
+    fork_begin();
+    jit_var x = ramp(LONG), v[3] = {jit_reduce(JIT_REDUCE_ADD, x), x, 0};
+    v[2] = jit_prefix_reduce(JIT_REDUCE_ADD, x, false, false);
+    ASSERT_OK(jit_var_eval(v[0]));
+    ASSERT_OK(jit_var_eval(v[2]));
+    for (int i = 0; i < 4; ++i)
+        ASSERT_CHILD(child, v);
+    cr_assert_eq(read_one(v[0]), ramp_sum(LONG));
+    for (int i = 0; i < 3; ++i)
+        jit_unref(v[i]);
+    support_shutdown();
+}
