@@ -266,6 +266,45 @@ Test(array, operations_on_operations) {
         }
 }
 
+/** Some elementwise operations between others. */
+static void change(operand *o, unsigned how) {
+    jit_var i = jit_counter(B, o->n), even = jit_eq(jit_and(i, jit_u32(B, 1)), jit_u32(B, 0));
+    for (size_t k = 0; k < o->n; ++k)
+        o->bits[k] = how == 0   ? (o->bits[k] * 3 + k) & 0xffffffff
+                     : how == 1 ? (k % 2 ? o->bits[k] : 5)
+                                : o->bits[k];
+    if (how == 0)
+        o->v = jit_add(jit_mul(o->v, jit_u32(B, 3)), i);
+    else if (how == 1)
+        o->v = jit_select(even, jit_u32(B, 5), o->v);
+    else if (how == 2)
+        o->v = jit_gather(o->v, i, 0);
+}
+
+Test(array, random_chains) {
+    uint64_t state = 1;
+    for (int chain = 0; chain < 50; ++chain) {
+        jit_scope_push();
+        operand o = chain % 2 ? in_memory(JIT_u32, 2 + (size_t) chain % 9) : gathered(12);
+        for (int step = 0; step < 5; ++step) {
+            const operation *op;
+            do {
+                state = state * 6364136223846793005u + 1442695040888963407u;
+                op = &operations[(state >> 33) % OPERATIONS];
+            } while (op->size(o.n) > MOST || !o.n);
+            operand next = {.n = op->size(o.n), .v = op->make(o.v, o.n)};
+            for (size_t i = 0; i < next.n; ++i)
+                next.bits[i] = o.bits[op->from(i, o.n)];
+            change(&next, (state >> 53) % 4);
+            o = next.n ? next : o;
+        }
+        uint64_t *got = support_read(o.v, o.n);
+        cr_assert_eq(memcmp(got, o.bits, o.n * sizeof *got), 0, "chain %d", chain);
+        free(got);
+        ASSERT_OK(jit_scope_pop(0, NULL));
+    }
+}
+
 /* ---- what is simplified, and what goes through memory ---- */
 
 Test(array, nothing_to_do_is_the_operand_itself) {
