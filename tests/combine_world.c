@@ -9,19 +9,22 @@
 static CUdeviceptr blocks[4096];
 static size_t block_count;
 
-void *exact(size_t bytes, size_t offset, const void *from) {
+void *exact_room(size_t bytes, size_t offset) {
     CUresult (*allocate)(CUdeviceptr *, size_t);
     CUdeviceptr p;
-    uint64_t number;
+    CUcontext context, popped;
     *(void **) &allocate = support_driver("cuMemAlloc_v2");
     cr_assert_lt(block_count, sizeof blocks / sizeof *blocks);
-    CUcontext context, popped;
     cr_assert(!w.CtxRetain(&context, 0) && !w.CtxPushCurrent(context));
     cr_assert_eq(allocate(&p, offset + bytes), CUDA_SUCCESS);
     cr_assert(!w.CtxPopCurrent(&popped) && !w.CtxRelease(0));
     blocks[block_count++] = p;
-    void *start = (void *) (uintptr_t) (p + offset); // NOLINT: an address on the device
-    void *copy = malloc(bytes);
+    return (void *) (uintptr_t) (p + offset); // NOLINT: an address on the device
+}
+
+void *exact(size_t bytes, size_t offset, const void *from) {
+    uint64_t number;
+    void *start = exact_room(bytes, offset), *copy = malloc(bytes);
     from ? memcpy(copy, from, bytes) : memset(copy, 0xee, bytes);
     ASSERT_OK(b->upload(stream[0], start, copy, bytes, &number));
     ASSERT_OK(b->flush(stream[0]));

@@ -18,6 +18,7 @@ typedef struct combine_program {
 /** Device memory of exactly so many bytes, which begins `offset` bytes behind a boundary of 256;
  * with the bytes of `from`, or all 0xee. */
 void *exact(size_t bytes, size_t offset, const void *from);
+void *exact_room(size_t bytes, size_t offset); /* with any bytes */
 /** Give all of it back: everything is over. */
 void exact_finish(void);
 /** The bytes of such memory; free(). Waits for the stream. */

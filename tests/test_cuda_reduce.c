@@ -40,11 +40,10 @@ static void check_reduce(jit_dtype t, jit_reduce_op op, uint32_t flags, size_t n
 Test(cuda_reduce, every_type_and_operation) {
     unsigned turn = 0;
     FOR_TYPES(t)
-    FOR_REDUCTIONS(op) {
-        if (!jitc_reduce_accepts(op, t))
-            continue;
-        for (int i = 0; i < 2; ++i, ++turn)
-            check_reduce(t, op, turn % 2 ? JITC_PROGRAM_TAIL : 0, sizes[turn % SIZES], 0);
+    FOR_REDUCTIONS(op)
+    if (jitc_reduce_accepts(op, t)) {
+        check_reduce(t, op, turn % 2 ? JITC_PROGRAM_TAIL : 0, sizes[turn % SIZES], 0);
+        ++turn;
     }
 }
 
@@ -88,16 +87,14 @@ Test(cuda_reduce, blocks_of_every_length) {
                  {2000, 33},     {3000, 64},       {3000, 255},   {3000, 256},    {5000, 257},
                  {9000, 4096},   {9000, 4097},     {20000, 8191}, {33000, 16384}, {33000, 16385},
                  {40000, 40000}, {20000, 1u << 30}};
+    enum { CASES = sizeof cases / sizeof *cases };
     unsigned turn = 0;
     FOR_TYPES(t)
-    FOR_REDUCTIONS(op) {
-        if (!jitc_reduce_accepts(op, t))
-            continue;
-        for (int i = 0; i < 2; ++i, ++turn) {
-            size_t k = turn % (sizeof cases / sizeof *cases);
-            check_blocks(t, op, turn % 2 ? JITC_PROGRAM_TAIL : JITC_PROGRAM_WIDE, cases[k].n,
-                         cases[k].length);
-        }
+    FOR_REDUCTIONS(op)
+    if (jitc_reduce_accepts(op, t)) {
+        check_blocks(t, op, turn % 2 ? JITC_PROGRAM_TAIL : JITC_PROGRAM_WIDE, cases[turn % CASES].n,
+                     cases[turn % CASES].length);
+        ++turn;
     }
 }
 
@@ -346,11 +343,48 @@ Test(cuda_reduce, parameters_may_be_in_memory) {
     check_blocks(JIT_f32, JIT_REDUCE_ADD, 0, 40000, 20000);
 }
 
+/** c & 7 and c of lanes c = 0 ... n-1, of which there may be more than 2^32. */
+static void check_wide(uint64_t n, uint64_t length) {
+    size_t count = (size_t) ((n + length - 1) / length);
+    void *out = exact(16, 0, NULL), *blocks = exact(count * 8, 0, NULL);
+    combine_program *all = combine_begin(JITC_SHAPE_REDUCE, JITC_PROGRAM_WIDE);
+    combine_program *some = combine_begin(JITC_SHAPE_BLOCK_REDUCE, JITC_PROGRAM_WIDE);
+    uint32_t c = add(&all->p, JITC_OP_counter, JIT_u64, 0, 0, 0);
+    uint32_t low = add(&all->p, JITC_OP_and, JIT_u64, c, add_baked(&all->p, JIT_u64, 7), 0);
+    combine_add(all, JITC_OP_reduce, JIT_REDUCE_ADD, 0, low, out);
+    combine_add(all, JITC_OP_reduce, JIT_REDUCE_MAX, 0, c, (char *) out + 8);
+    combine_run(all, n);
+    c = add(&some->p, JITC_OP_counter, JIT_u64, 0, 0, 0);
+    combine_add(some, JITC_OP_block_reduce, JIT_REDUCE_MAX, 0, c, blocks);
+    some->params[some->p.head.params] = length;
+    some->p.inst[1].c = some->p.head.params++;
+    combine_run(some, n);
+    uint64_t *got = fetch(stream[0], out, 16), *most = fetch(stream[0], blocks, count * 8);
+    cr_expect_eq(got[0], n / 8 * 28 + n % 8 * (n % 8 - 1) / 2, "%llu", (unsigned long long) got[0]);
+    cr_expect_eq(got[1], n - 1, "%llu", (unsigned long long) got[1]);
+    for (size_t k = 0; k < count; ++k)
+        cr_assert_eq(most[k], k + 1 < count ? (k + 1) * length - 1 : n - 1, "block %zu: %llu", k,
+                     (unsigned long long) most[k]);
+    free(got), free(most);
+    combine_end(all);
+    combine_end(some);
+    exact_finish();
+}
+
+/* Of as many as the device can do in this time. */
+Test(cuda_reduce, lanes_may_have_numbers_of_64_bits) {
+    check_wide(40003, 1001);
+    if (!w.faults) {
+        check_wide(((uint64_t) 1 << 33) + 12345, 10007);
+        check_wide(((uint64_t) 1 << 32) + 12345, (uint64_t) 1 << 31);
+    }
+}
+
 /* ---- Many ---- */
 
 /* Counters in the memory of the stream end as they began, in whatever order blocks run. */
 Test(cuda_reduce, launches_follow_each_other_on_several_streams) {
-    enum { LANES = 20000, LAUNCHES = 6 };
+    enum { LANES = 20000, LAUNCHES = 3 };
     float *x = calloc(LANES + 64, sizeof *x);
     double sum = 0;
     for (int i = 0; i < LANES; ++i)
