@@ -105,10 +105,35 @@ static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const u
     return status;
 }
 
+/* A sort is several kernels, of which each knows only that those before are done. */
+static jit_status launch_sort(jitc_cuda_stream *s, const jitc_cuda_kernel *k,
+                              const jitc_launch_args *a, uint64_t *number) {
+    const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
+    const jitc_cuda_sort_shape *sort = &k->shape.sort;
+    TRY(jitc_grow((void **) &s->params, &s->param_capacity, a->count, sizeof *s->params));
+    memcpy(s->params, a->params, a->count * sizeof *s->params);
+    uint64_t *pass = &s->params[k->shape.scratch + 1];
+    for (unsigned i = 0; i < JITC_CUDA_SORT_PASS + sort->passes; ++i) {
+        unsigned kernel = i < JITC_CUDA_SORT_PASS ? i : JITC_CUDA_SORT_PASS;
+        jitc_cuda_sort_grid grid = jitc_cuda_sort_grid_of(
+            sort, (jitc_cuda_sort_kernel) kernel, a->lanes, (unsigned) k->device->multiprocessors);
+        jitc_cuda_pending p = {.function = code->function[kernel],
+                               .serial = code->serial + kernel,
+                               .words = 1 + (size_t) a->count,
+                               .kernel = k->name,
+                               .instructions = k->instructions,
+                               .lanes = a->lanes};
+        TRY(set_grid(a->lanes, grid.blocks, grid.threads, &p));
+        *pass = i - kernel;
+        TRY(queue(s, &p, s->params, number));
+    }
+    return JIT_OK;
+}
+
 static jit_status launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
                          uint64_t *number) {
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
-    jitc_cuda_pending p = {.function = code->function,
+    jitc_cuda_pending p = {.function = code->function[0],
                            .serial = code->serial,
                            .words = 1 + (a->count ? (size_t) a->count : 1),
                            .kernel = k->name,
@@ -135,7 +160,7 @@ static jit_status launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_la
 
 jit_status jitc_cuda_launch(jitc_cuda_stream *s, jitc_cuda_kernel *k, const jitc_launch_args *a,
                             uint64_t *number) {
-    TRY(launch(s, k, a, number));
+    TRY(k->shape.kind == JITC_SHAPE_SORT ? launch_sort(s, k, a, number) : launch(s, k, a, number));
     if (__builtin_expect(!s->device->backend->options->cuda_sync_launch, 1))
         return JIT_OK;
     TRY(jitc_cuda_flush(s));

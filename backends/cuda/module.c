@@ -95,35 +95,49 @@ static void find_room(const jitc_cuda_device *d, jitc_cuda_code *l) {
     enum { BYTES = 48 << 10 };
     const jitc_cuda *c = &d->backend->cuda;
     bool more = d->block_bytes > BYTES && c->FuncSetAttribute &&
-                c->FuncSetAttribute(l->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                c->FuncSetAttribute(l->function[0], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                     d->block_bytes) == CUDA_SUCCESS;
     l->room =
         (jitc_cuda_room) {.multiprocessors = (uint32_t) d->multiprocessors,
                           .block_bytes = more ? (uint32_t) d->block_bytes : BYTES,
                           .all_bytes = (uint32_t) d->multiprocessor_bytes,
-                          .threads = {resident_threads(c, l->function, JITC_CUDA_SMALL_BLOCK),
-                                      resident_threads(c, l->function, JITC_CUDA_LARGE_BLOCK)}};
+                          .threads = {resident_threads(c, l->function[0], JITC_CUDA_SMALL_BLOCK),
+                                      resident_threads(c, l->function[0], JITC_CUDA_LARGE_BLOCK)}};
+}
+
+static jit_status find_function(jitc_cuda_device *d, const jitc_cuda_kernel *k, const char *suffix,
+                                CUmodule module, CUfunction *out) {
+    char name[48];
+    const jitc_cuda *c = &d->backend->cuda;
+    int size = snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) k->name);
+    snprintf(name + size, sizeof name - (size_t) size, "%s", suffix);
+    TRY(check_load(d, c->ModuleGetFunction(out, module, name), JITC_CU_ModuleGetFunction));
+    /* A driver that loads lazily would else do it, and wait, at the first launch. */
+    return c->FuncLoad ? check_load(d, c->FuncLoad(*out), JITC_CU_FuncLoad) : JIT_OK;
+}
+
+static jit_status find_functions(jitc_cuda_device *d, const jitc_cuda_kernel *k,
+                                 jitc_cuda_code *l) {
+    if (k->shape.kind != JITC_SHAPE_SORT)
+        return find_function(d, k, "", l->module, &l->function[0]);
+    for (int i = 0; i < JITC_CUDA_SORT_KERNELS; ++i)
+        TRY(find_function(d, k, jitc_cuda_sort_suffixes[i], l->module, &l->function[i]));
+    return JIT_OK;
 }
 
 static jit_status load_image(jitc_cuda_device *d, const char *image, const jitc_cuda_kernel *k,
                              jitc_cuda_code *l) {
-    char name[32];
     const jitc_cuda *c = &d->backend->cuda;
     TRY(check_load(d, c->ModuleLoadData(&l->module, image, 0, NULL, NULL), JITC_CU_ModuleLoadData));
-    snprintf(name, sizeof name, JITC_CUDA_NAME, (unsigned long long) k->name);
-    jit_status status = check_load(d, c->ModuleGetFunction(&l->function, l->module, name),
-                                   JITC_CU_ModuleGetFunction);
-    /* A driver that loads lazily would else do it, and wait, at the first launch. */
-    if (status == JIT_OK && c->FuncLoad)
-        status = check_load(d, c->FuncLoad(l->function), JITC_CU_FuncLoad);
+    jit_status status = find_functions(d, k, l);
     if (status != JIT_OK) {
         c->ModuleUnload(l->module);
         return status;
     }
-    l->block = k->shape.threads ? k->shape.threads : choose_block(c, l->function);
+    l->block = k->shape.threads ? k->shape.threads : choose_block(c, l->function[0]);
     if (k->targets.rows)
         find_room(d, l);
-    l->serial = jitc_add_relaxed(&d->loaded, 1);
+    l->serial = jitc_add_relaxed(&d->loaded, JITC_CUDA_FUNCTIONS);
     return JIT_OK;
 }
 

@@ -9,13 +9,15 @@
 #include "cuda/shape.h"
 #include "cuda/targets.h"
 
+enum { JITC_CUDA_FUNCTIONS = JITC_CUDA_SORT_KERNELS };
+
 /** Code as it was loaded, once. */
 struct jitc_cuda_code {
     CUmodule module;
-    CUfunction function;
-    uint64_t serial;             /* no other code has it: handles come again after unloading */
-    unsigned block;              /* threads, for large launches */
-    jitc_cuda_room room;         /* with scatter_reduce */
+    CUfunction function[JITC_CUDA_FUNCTIONS]; /* the first; SORT: by jitc_cuda_sort_kernel */
+    uint64_t serial;     /* of the first; no other has it: handles come again after unloading */
+    unsigned block;      /* threads, for large launches */
+    jitc_cuda_room room; /* with scatter_reduce */
     struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
 };
 

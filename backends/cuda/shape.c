@@ -88,6 +88,7 @@ jitc_cuda_shape jitc_cuda_shape_of(const jitc_program *p) {
             s.lanes = 1;
             s.words = m.last->type == JIT_u64 ? 2 : 1;
             break;
+        case JITC_SHAPE_SORT: s.sort = jitc_cuda_sort_shape_of(p); break;
         default: break;
     }
     return s;
@@ -167,6 +168,8 @@ jitc_cuda_plan jitc_cuda_plan_of(const jitc_cuda_shape *s, uint64_t lanes, const
 
 size_t jitc_cuda_scratch_of(const jitc_cuda_shape *s, uint64_t lanes) {
     uint64_t words = 0;
+    if (s->kind == JITC_SHAPE_SORT)
+        return jitc_cuda_sort_scratch(&s->sort, lanes);
     if (s->kind == JITC_SHAPE_REDUCE && reduce_blocks(s, lanes) > 1)
         words = reduce_blocks(s, lanes);
     if (s->kind == JITC_SHAPE_BLOCK_REDUCE && lanes > LONG)

@@ -6,14 +6,16 @@
  * of a sum.
  *
  *   REDUCE        tiles in turn, by as many blocks as there are tiles, at most 512 or a 64th of
- * them; the block that ends last combines what the blocks have found, in their order BLOCK_REDUCE
- * a team for each block of lanes: 1 to 32 threads, or all of a block, or several blocks, of which
- * the one that ends last combines what they have found SCAN          a block for each tile, in
- * order of a counter; it looks back on the sums of the tiles COMPRESS      before it, which are 32
- * of 32 of 32: text_look.c */
+ *                 them; the block that ends last combines what the blocks have found, in their
+ *                 order
+ *   BLOCK_REDUCE  a team for each block of lanes: 1 to 32 threads, or all of a block, or several
+ *                 blocks, of which the one that ends last combines what they have found
+ *   SCAN          a block for each tile, in the order of a counter; it looks back on the sums of
+ *   COMPRESS      the tiles before it, which are 32 of 32 of 32: text_look.c
+ *   SORT          several kernels: sort.h */
 #ifndef JITC_CUDA_SHAPE_H
 #define JITC_CUDA_SHAPE_H
-#include "ir/program.h"
+#include "cuda/sort.h"
 
 enum {
     JITC_CUDA_REDUCE_THREADS = 512,
@@ -38,6 +40,7 @@ typedef struct jitc_cuda_shape {
     uint32_t lanes;   /* in a vector; 1: no vectors, memory is accessed element by element */
     uint64_t tile;    /* lanes */
     uint32_t words;   /* u64 for a sum of a tile */
+    jitc_cuda_sort_shape sort;
 } jitc_cuda_shape;
 
 jitc_cuda_shape jitc_cuda_shape_of(const jitc_program *p);

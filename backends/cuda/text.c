@@ -401,6 +401,7 @@ jit_status jitc_cuda_text(const jitc_program *p, jitc_cuda_layout layout, char *
         case JITC_SHAPE_BLOCK_REDUCE: jitc_cuda_put_teams(&k); break;
         case JITC_SHAPE_SCAN: jitc_cuda_put_scan(&k); break;
         case JITC_SHAPE_COMPRESS: jitc_cuda_put_compress(&k); break;
+        case JITC_SHAPE_SORT: jitc_cuda_put_sort(&k); break;
         default:
             if (jitc_cuda_targets_of(p).rows)
                 jitc_cuda_put_targets(&k);

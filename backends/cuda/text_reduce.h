@@ -8,4 +8,5 @@ void jitc_cuda_put_reduce(jitc_cuda_body *k);   /* text_reduce.c */
 void jitc_cuda_put_teams(jitc_cuda_body *k);    /* text_team.c: BLOCK_REDUCE */
 void jitc_cuda_put_scan(jitc_cuda_body *k);     /* text_scan.c */
 void jitc_cuda_put_compress(jitc_cuda_body *k); /* text_compress.c */
+void jitc_cuda_put_sort(jitc_cuda_body *k);     /* text_sort.c */
 #endif

@@ -34,9 +34,9 @@
  *                     many are written as lanes are true; PART: c = parameter: where that many goes
  *   SORT          one `sort` and its `buffer`
  *     sort            a = buffer, b = parameter: where n elements go; DESCENDING; PART: c =
- *                     parameter: where the numbers (u32, from 2^32 + 1 lanes on u64) of the
- *                     elements go; equal ones keep their order, also DESCENDING. Floats by IEEE
- *                     754's totalOrder
+ *                     parameter: where the numbers (u32; U64: u64, from 2^32 + 1 lanes on) of
+ *                     the elements go; equal ones keep their order, also DESCENDING. Floats by
+ *                     IEEE 754's totalOrder
  *
  * Loops. Lanes leave a loop one by one; inside, an instruction is run for those that are still in.
  *
@@ -77,6 +77,7 @@ enum {
     JITC_AUX_EXCLUSIVE = 8, /* prefix_reduce */
     JITC_AUX_REVERSE = 16,  /* prefix_reduce */
     JITC_AUX_DESCENDING = 8, /* sort */
+    JITC_AUX_U64 = 16,       /* sort: numbers are u64 */
     JITC_AUX_PART = 32,      /* scatter_reduce, compress, sort: the second result is wanted */
     JITC_AUX_ONCE = 64       /* loop */
 };

@@ -117,7 +117,10 @@ jit_status jitc_write_combining(jitc_writer *m, uint32_t node, uint32_t a, uint3
     if (n->op == JITC_OP_block_reduce)
         TRY(block_param(m, jitc_node_block(m->graph, node), &inst.c));
     if (part != JITC_NONE) {
+        const jitc_node *numbers = jitc_node_at(m->graph, m->plan->slot[part].node);
         inst.aux |= JITC_AUX_PART;
+        if (inst.op == JITC_OP_sort && jitc_node_type(numbers) == JIT_u64)
+            inst.aux |= JITC_AUX_U64;
         TRY(add_pointer(m, part, JITC_PARAM_WRITE, &inst.c));
     }
     m->program->head.shape = (uint32_t) jitc_op_shape(n->op);
