@@ -4,6 +4,7 @@
  *
  * There is one device. A stream is a queue of the pool of worker threads. */
 #include "llvm/llvm_backend.h"
+#include "llvm/block.h"
 #include "llvm/compiler.h"
 #include "llvm/cost.h"
 #include "llvm/event.h"
@@ -11,13 +12,13 @@
 #include "llvm/loader.h"
 #include "llvm/machine.h"
 #include "llvm/shape.h"
+#include "llvm/sort.h"
 #include "llvm/symbols.h"
 #include "llvm/tables.h"
 #include "llvm/update.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* Raised when the code made of a program changes. */
 enum { CODE_VERSION = 4 };
@@ -55,6 +56,8 @@ typedef struct llvm_kernel {
     double ns_per_lane;
     jitc_tables tables;
     jitc_shape_plan shape;
+    jitc_sort_plan sort;
+    int threads; /* of the pool */
     loaded *newest;
     struct llvm_kernel *next, *previous; /* of all */
 } llvm_kernel;
@@ -80,26 +83,6 @@ static jit_status target(jitc_backend *b, int device, const jitc_target **out) {
     return JIT_OK;
 }
 
-enum { HUGE_PAGE = 1 << 21 };
-
-/** Blocks of some pages' size come from mmap at a multiple of the large page, and ask for such
- * pages: random accesses gain 1.6 times. The parts before and after are given back. */
-static void *map_block(size_t bytes) {
-    size_t room = bytes + HUGE_PAGE;
-    char *start = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (start == MAP_FAILED)
-        return NULL;
-    size_t before = (HUGE_PAGE - (uintptr_t) start % HUGE_PAGE) % HUGE_PAGE;
-    char *block = start + before;
-    size_t used = (bytes + 4095) & ~(size_t) 4095;
-    if (before)
-        munmap(start, before);
-    if (room - before > used)
-        munmap(block + used, room - before - used);
-    madvise(block, used, MADV_HUGEPAGE); /* a wish */
-    return block;
-}
-
 static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **out) {
     llvm_backend *l = backend_of(b);
     (void) device;
@@ -109,25 +92,17 @@ static jit_status alloc_block(jitc_backend *b, int device, size_t bytes, void **
                          "llvm: no memory for %zu bytes: the machine has %llu, and %llu are in use",
                          bytes, (unsigned long long) l->memory,
                          (unsigned long long) jitc_load_relaxed(&l->allocated));
-    *out =
-        bytes >= HUGE_PAGE ? map_block(bytes) : aligned_alloc(256, (bytes + 255) & ~(size_t) 255);
+    *out = jitc_block_alloc(bytes);
     if (!*out)
         return jitc_fail(JIT_OUT_OF_MEMORY, "llvm: no memory for %zu bytes", bytes);
     jitc_add_relaxed(&l->allocated, bytes);
     return JIT_OK;
 }
 
-static void return_block(void *pointer, size_t bytes) {
-    if (bytes >= HUGE_PAGE)
-        munmap(pointer, (bytes + 4095) & ~(size_t) 4095);
-    else
-        free(pointer);
-}
-
 static void free_block(jitc_backend *b, int device, void *pointer, size_t bytes) {
     (void) device;
     jitc_add_relaxed(&backend_of(b)->allocated, 0 - (uint64_t) bytes);
-    return_block(pointer, bytes);
+    jitc_block_free(pointer, bytes);
 }
 
 /** free_block() keeps nothing. */
@@ -169,6 +144,9 @@ static void stream_destroy(jitc_stream *s) {
 
 static size_t scratch(jitc_kernel *k, uint64_t lanes) {
     const llvm_kernel *kernel = kernel_of(k);
+    if (kernel->sort.sorts)
+        return jitc_sort_scratch((jit_dtype) kernel->sort.sort.type,
+                                 kernel->sort.sort.aux & JITC_AUX_PART, lanes, kernel->threads);
     return jitc_shape_combines(&kernel->shape) ? jitc_shape_scratch(&kernel->shape, lanes)
                                                : jitc_tables_scratch(&kernel->tables, lanes);
 }
@@ -185,6 +163,9 @@ static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args 
                    .params = a->params,
                    .count = a->count,
                    .in_flight = &kernel->in_flight};
+    if (kernel->sort.sorts)
+        return jitc_sort_launch_plan(&kernel->sort, jitc_llvm_queue(s), kernel->threads, &t,
+                                     number);
     if (kernel->tables.updates)
         return jitc_tables_launch(&kernel->tables, jitc_llvm_queue(s), &t, number);
     if (jitc_shape_combines(&kernel->shape))
@@ -325,7 +306,7 @@ static jit_status barrier(jitc_backend *b, int device) {
 static void free_detached(void *context, void *pointer, size_t bytes) {
     (void) context;
     if (pointer)
-        return_block(pointer, bytes);
+        jitc_block_free(pointer, bytes);
 }
 
 static void detach(jitc_backend *b, int device, size_t blocks, jitc_detached *out) {
@@ -356,11 +337,22 @@ static jit_status lower(jitc_backend *b, int device, const jitc_program *p, jitc
     return JIT_OK;
 }
 
+/** The code of a sort, which is none: there is a function for it. */
+static jit_status compile_sort(jitc_blob *out) {
+    TRY(jitc_calloc(1, 1, &out->data));
+    out->size = 1;
+    return JIT_OK;
+}
+
 static jit_status compile(jitc_backend *b, jitc_source *s, int level, jitc_blob *out) {
+    if (s->program.head.shape == JITC_SHAPE_SORT)
+        return compile_sort(out);
     return jitc_llvm_compile(&backend_of(b)->compiler, &s->program, level, out);
 }
 
 static char *source_print(jitc_source *s, int level) {
+    if (s->program.head.shape == JITC_SHAPE_SORT)
+        return strdup("sort.c\n");
     return level < 0 ? jitc_llvm_print(&s->backend->compiler, &s->program)
                      : jitc_llvm_print_code(&s->backend->compiler, &s->program, level);
 }
@@ -426,8 +418,10 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
     k->ns_per_lane = jitc_cost_estimate(p, backend_of(b)->native_bytes);
     k->base.operations = jitc_cost_operations(k->ns_per_lane, backend_of(b)->native_bytes);
     jitc_tables_init(p, jitc_pool_threads(backend_of(b)->pool), &k->tables);
+    k->sort = jitc_sort_plan_of(p);
+    k->threads = jitc_pool_threads(backend_of(b)->pool);
     jit_status status = jitc_shape_init(p, backend_of(b)->native_bytes == 64, &k->shape);
-    if (status == JIT_OK)
+    if (status == JIT_OK && !k->sort.sorts)
         status = add_code(backend_of(b), k, code);
     if (status != JIT_OK) {
         jitc_shape_finish(&k->shape);
@@ -440,6 +434,8 @@ static jit_status load(jitc_backend *b, int device, const jitc_program *p, const
 }
 
 static jit_status reload(jitc_backend *b, jitc_kernel *k, const jitc_blob *code) {
+    if (kernel_of(k)->sort.sorts)
+        return JIT_OK;
     return add_code(backend_of(b), kernel_of(k), code);
 }
 
