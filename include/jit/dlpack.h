@@ -12,7 +12,8 @@
  * that were evaluated before have the old values, and those that are evaluated later the new ones,
  * once jit_cuda_wait_stream() has ordered them behind the write. The flag is set where somebody
  * would be surprised by that: if there are other references to the variable, or expressions that
- * use it and are not evaluated yet; and for memory that was itself imported as read-only. The
+ * use it and are not evaluated yet; and for memory that was itself imported as read-only. (It
+ * may be set as well where two threads export one variable at the same moment.) The
  * library never writes to memory while a consumer holds it: jit_scatter() copies first. */
 #ifndef JIT_DLPACK_H
 #define JIT_DLPACK_H
