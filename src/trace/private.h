@@ -125,18 +125,15 @@ uint32_t jitc_record_literal(jitc_graph *g, const jitc_call *place, jit_dtype t,
 uint32_t jitc_record_indexed(jitc_graph *g, jitc_call *call, bool masked);
 
 /* check.c; all say in jit_error() what is wrong. */
-/** Node and index of each operand: v[0 ... count-1] are alive. */
-jit_status jitc_check_operands(const jitc_graph *g, jitc_call *call, const jit_var *v);
-/** One backend, and one device but for literals, which go anywhere: both of the result. */
-jit_status jitc_check_place(jitc_call *call);
-/** The operation takes operands of call->type. */
-jit_status jitc_check_domain(const jitc_call *call);
-jit_status jitc_check_same_type(const jitc_call *call, const jitc_node *a, const jitc_node *b);
+jit_status jitc_bad_operand(const jitc_call *call, uint32_t operand, jit_var v);
+jit_status jitc_bad_backend(const jitc_call *call, const jitc_node *other);
+jit_status jitc_bad_device(const jitc_call *call, const jitc_node *first, const jitc_node *other);
+jit_status jitc_bad_domain(const jitc_call *call);
+jit_status jitc_bad_types(const jitc_call *call, const jitc_node *a, const jitc_node *b);
+jit_status jitc_bad_sizes(const jitc_call *call, uint64_t size, uint64_t other);
 /** The operand is a bool, an integer. */
 jit_status jitc_check_mask(const jitc_call *call, uint32_t operand);
 jit_status jitc_check_index(const jitc_call *call, uint32_t operand);
-/** *out: size of the operands from `first` on together: equal ones, or 1, which broadcasts. */
-jit_status jitc_check_sizes(const jitc_call *call, uint32_t first, uint64_t *out);
 /** Target, value, index and, if there are four operands, mask. *out: how many elements are stored,
  * masked ones counted. */
 jit_status jitc_check_scatter(const jitc_graph *g, jitc_call *call, const jit_var *v,
@@ -242,6 +239,57 @@ INLINE bool jitc_key_equals(const jitc_graph *g, const jitc_key *k, const jitc_n
         return false;
     return !k->cold || (*jitc_node_c(g, i) == k->c && *jitc_node_value(g, i) == k->bits &&
                         jitc_node_device(n) == k->device);
+}
+
+/* Checks that most calls pass. */
+
+/* Node and index of each operand: v[0 ... count-1] are alive. */
+INLINE jit_status jitc_check_operands(const jitc_graph *g, jitc_call *call, const jit_var *v) {
+    for (uint32_t i = 0; i < call->count; ++i) {
+        call->index[i] = v[i] & JITC_INDEX_MASK;
+        call->node[i] = jitc_node_at(g, call->index[i]);
+        if (unlikely(!jitc_node_alive(call->node[i], v[i])))
+            return jitc_bad_operand(call, i, v[i]);
+    }
+    return JIT_OK;
+}
+/* One backend, and one device but for literals, which go anywhere: both of the result. */
+INLINE jit_status jitc_check_place(jitc_call *call) {
+    const jitc_node *first = NULL;
+    call->backend = jitc_node_backend(call->node[0]);
+    for (uint32_t i = 0; i < call->count; ++i) {
+        const jitc_node *n = call->node[i];
+        if (unlikely(jitc_node_backend(n) != call->backend))
+            return jitc_bad_backend(call, n);
+        if (n->op == JITC_OP_literal)
+            continue;
+        if (unlikely(first && jitc_node_device(first) != jitc_node_device(n)))
+            return jitc_bad_device(call, first, n);
+        first = n;
+    }
+    call->device = jitc_node_device(first ? first : call->node[0]);
+    return JIT_OK;
+}
+/* The operation takes operands of call->type. */
+INLINE jit_status jitc_check_domain(const jitc_call *call) {
+    return likely(jitc_op_accepts(call->op, call->type)) ? JIT_OK : jitc_bad_domain(call);
+}
+INLINE jit_status jitc_check_same_type(const jitc_call *call, const jitc_node *a,
+                                       const jitc_node *b) {
+    return likely(jitc_node_type(a) == jitc_node_type(b)) ? JIT_OK : jitc_bad_types(call, a, b);
+}
+/* *out: size of the operands from `first` on together: equal ones, or 1, which broadcasts. */
+INLINE jit_status jitc_check_sizes(const jitc_call *call, uint32_t first, uint64_t *out) {
+    uint64_t size = 1;
+    for (uint32_t i = first; i < call->count; ++i) {
+        uint64_t s = jitc_node_size(call->node[i]);
+        if (unlikely(size != 1 && s != 1 && s != size))
+            return jitc_bad_sizes(call, size, s);
+        if (s != 1)
+            size = s;
+    }
+    *out = size;
+    return JIT_OK;
 }
 
 /* The node that equals the key, or 0 and the operand whose list it belongs to (0: the table). */
