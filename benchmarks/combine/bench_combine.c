@@ -48,6 +48,8 @@ static const kind kinds[] = {
     {"compress 50 %", COMBINE_COMPRESS, COMBINE_U8, 0, 512, false},
     {"compress 100 %", COMBINE_COMPRESS, COMBINE_U8, 0, 1024, false},
     {"compress x < y f32", COMBINE_SELECT, COMBINE_F32, 0, 0, false},
+    {"sort u32", COMBINE_SORT, COMBINE_U32, 0, 0, false},
+    {"sort u32 with numbers", COMBINE_PAIRS, COMBINE_U32, 0, 0, false},
 };
 static const int sizes[] = {10, 16, 20, 24, 28};
 

@@ -140,9 +140,21 @@ cudaError_t compress(const combine_peer_work *w) {
     });
 }
 
+cudaError_t sort(const combine_peer_work *w) {
+    auto x = static_cast<const unsigned *>(w->in[0]), values = static_cast<const unsigned *>(w->in[1]);
+    auto out = static_cast<unsigned *>(w->out), moved = static_cast<unsigned *>(w->count);
+    auto n = static_cast<long long>(w->n);
+    return run([&](void *t, size_t &b) {
+        return w->kind == COMBINE_PAIRS ? cub::DeviceRadixSort::SortPairs(t, b, x, out, values, moved, n)
+                                        : cub::DeviceRadixSort::SortKeys(t, b, x, out, n);
+    });
+}
+
 } // namespace
 
 int combine_peer_run(const combine_peer_work *w) {
+    if (w->kind == COMBINE_SORT || w->kind == COMBINE_PAIRS)
+        return sort(w);
     switch (w->type) {
         case COMBINE_F32: return run_f32(w);
         case COMBINE_F64: return w->kind == COMBINE_SUM ? sum<double>(w) : scan<double>(w);

@@ -13,7 +13,9 @@ typedef enum combine_kind {
     COMBINE_SCAN,      /* sums of x up to each element */
     COMBINE_EXCLUSIVE, /* and without it */
     COMBINE_COMPRESS,  /* numbers of the flags of x that are set */
-    COMBINE_SELECT     /* numbers of the elements of x that are less than those of y */
+    COMBINE_SELECT,    /* numbers of the elements of x that are less than those of y */
+    COMBINE_SORT,      /* x in order */
+    COMBINE_PAIRS      /* and where each was (the peer moves values along) */
 } combine_kind;
 
 typedef enum combine_type { COMBINE_F32, COMBINE_F64, COMBINE_U32, COMBINE_U8 } combine_type;
@@ -22,7 +24,7 @@ typedef struct combine_peer_work {
     combine_kind kind;
     combine_type type;
     const void *in[3];
-    void *out, *count;
+    void *out, *count; /* PAIRS: `count` has n elements */
     size_t n, length;
 } combine_peer_work;
 

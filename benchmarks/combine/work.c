@@ -106,13 +106,19 @@ static jit_dtype type_of(const combine_work *w) {
     return types[w->what.type];
 }
 
-/* Numbers that look random: below 1, or below 16, or flags. */
+static bool is_sort(const combine_work *w) {
+    return w->what.kind == COMBINE_SORT || w->what.kind == COMBINE_PAIRS;
+}
+
+/* Numbers that look random: below 1, or below 16, or flags; any, to be sorted. */
 static uint32_t write_values(writing *w, const combine_work *work, uint32_t salt) {
     uint32_t x = apply(w, JITC_OP_counter, JIT_u32, 0, 0);
     x = apply(w, JITC_OP_mul, JIT_u32, x, baked(w, JIT_u32, 2654435761u));
     x = apply(w, JITC_OP_xor, JIT_u32, x, baked(w, JIT_u32, salt));
     x = apply(w, JITC_OP_xor, JIT_u32, x, apply(w, JITC_OP_shr, JIT_u32, x, baked(w, JIT_u32, 15)));
     x = apply(w, JITC_OP_mul, JIT_u32, x, baked(w, JIT_u32, 0x85ebca6b));
+    if (is_sort(work))
+        return x;
     x = apply(w, JITC_OP_shr, JIT_u32, x, baked(w, JIT_u32, 22));
     jit_dtype t = type_of(work);
     if (t == JIT_bool)
@@ -164,19 +170,34 @@ static void write_compress(writing *w, const combine_work *work, uint32_t flag) 
     w->p.inst[n].c = parameter(w, (uintptr_t) work->what.count);
 }
 
+static void write_sort(writing *w, const combine_work *work) {
+    uint32_t from =
+        apply(w, JITC_OP_buffer, JIT_u32, parameter(w, (uintptr_t) work->what.in[0]), 0);
+    parameter(w, work->what.n);
+    bool pairs = work->what.kind == COMBINE_PAIRS;
+    uint32_t n = combine(w, JITC_OP_sort, pairs ? JITC_AUX_PART : 0, from, work->out);
+    if (pairs)
+        w->p.inst[n].c = parameter(w, (uintptr_t) work->what.count);
+}
+
 static void write_program(writing *w, const combine_work *work) {
     static const jitc_shape shapes[] = {
         [COMBINE_BLOCKS] = JITC_SHAPE_BLOCK_REDUCE, [COMBINE_SCAN] = JITC_SHAPE_SCAN,
         [COMBINE_EXCLUSIVE] = JITC_SHAPE_SCAN,      [COMBINE_COMPRESS] = JITC_SHAPE_COMPRESS,
         [COMBINE_SELECT] = JITC_SHAPE_COMPRESS,     [COMBINE_SUM] = JITC_SHAPE_REDUCE,
         [COMBINE_MAX] = JITC_SHAPE_REDUCE,          [COMBINE_FUSED] = JITC_SHAPE_REDUCE,
-        [COMBINE_SEVERAL] = JITC_SHAPE_REDUCE};
+        [COMBINE_SEVERAL] = JITC_SHAPE_REDUCE,      [COMBINE_SORT] = JITC_SHAPE_SORT,
+        [COMBINE_PAIRS] = JITC_SHAPE_SORT};
     const combine_peer_work *what = &work->what;
     jit_dtype t = type_of(work);
     unsigned reverse = work->reverse ? JITC_AUX_REVERSE : 0;
     w->p.head.shape = shapes[what->kind];
     w->p.head.flags = JITC_PROGRAM_SCRATCH;
     w->p.head.params = JITC_SCRATCH_PARAMS; /* the first ones */
+    if (is_sort(work)) {
+        write_sort(w, work);
+        return;
+    }
     uint32_t x = data(w, t, what->in[0]), n;
     switch (what->kind) {
         case COMBINE_SUM: combine(w, JITC_OP_reduce, JIT_REDUCE_ADD, x, work->out); break;
@@ -208,7 +229,12 @@ static void write_program(writing *w, const combine_work *work) {
 /* ---- Memory ---- */
 
 static unsigned inputs_of(const combine_work *w) {
-    return w->what.kind == COMBINE_FUSED ? 3 : w->what.kind == COMBINE_SELECT ? 2 : 1;
+    switch (w->what.kind) {
+        case COMBINE_FUSED: return 3;
+        case COMBINE_SELECT:
+        case COMBINE_PAIRS: return 2;
+        default: return 1;
+    }
 }
 
 static size_t out_elements(const combine_work *w) {
@@ -234,7 +260,7 @@ double combine_bytes(const combine_work *w) {
     double in = inputs_of(w) * (double) w->what.n * jitc_dtypes[type_of(w)].bytes;
     if (is_compress(w))
         return in + 4 * set_part(w) * (double) w->what.n;
-    return in + (double) w->out_bytes;
+    return in + (double) w->out_bytes * (w->what.kind == COMBINE_PAIRS ? 2 : 1);
 }
 
 static bool allocate(combine_work *w, size_t bytes, void **out) {
@@ -254,7 +280,8 @@ static bool allocate_all(combine_work *w) {
             return false;
     }
     w->out_bytes = out_elements(w) * (is_compress(w) ? 4 : jitc_dtypes[type_of(w)].bytes);
-    return allocate(w, w->out_bytes, &w->out) && allocate(w, 256, &w->what.count) &&
+    return allocate(w, w->out_bytes, &w->out) &&
+           allocate(w, w->what.kind == COMBINE_PAIRS ? w->out_bytes : 256, &w->what.count) &&
            (!w->session->peer_run || allocate(w, w->out_bytes, &w->peer_out));
 }
 
@@ -376,7 +403,8 @@ bool combine_check(combine_work *w) {
                 check(b->download(s, ours, w->out, w->out_bytes), "result") &&
                 check(b->download(s, theirs, w->peer_out, w->out_bytes), "the peer's result");
     size_t n = is_compress(w) ? counts[0] : out_elements(w);
-    size_t same = good && counts[0] == counts[1] ? compare(w, ours, theirs, n) : 0;
+    bool counted = !is_compress(w) || counts[0] == counts[1];
+    size_t same = good && counted ? compare(w, ours, theirs, n) : 0;
     if (same != n)
         fprintf(stderr, "WRONG: element %zu of %zu (counts %u and %u): %g instead of %g\n", same, n,
                 counts[0], counts[1], element(w, ours, same), element(w, theirs, same));
