@@ -159,7 +159,7 @@ jitc_cuda_plan jitc_cuda_plan_of(const jitc_cuda_shape *s, uint64_t lanes, const
         case JITC_SHAPE_BLOCK_REDUCE: plan_blocks(lanes, params[s->length], &plan); break;
         default:
             plan.blocks = ceil_div(lanes, s->tile);
-            plan.mode = multiprocessors; /* so many tiles ahead, memory is fetched */
+            plan.mode = multiprocessors; /* for how far ahead memory is fetched */
             plan.sums = plan.blocks > 1 ? sums_of(plan.blocks, s->words) : 0;
             break;
     }

@@ -148,7 +148,7 @@ void jitc_cuda_put_compress(jitc_cuda_body *k) {
                    "    SHARED(u32, warps, %u);\n    SHARED(%s, before, 1);\n"
                    "    SHARED(u32, counted, 1);\n    SHARED(u16, staged, %u);\n",
                    WARPS, type, places + places / 16);
-    jitc_cuda_put_prefetch(k, &s, 2, false);
+    jitc_cuda_put_prefetch(k, &s, false);
     jitc_cuda_put_instructions(k, true);
     jitc_cuda_putf(&k->w, "    const %s start = (%s) tile * %u;\n", k->index, k->index, places);
     put_flags(k, number);

@@ -14,7 +14,10 @@
 #include "cuda/text_look.h"
 #include "cuda/text_sum.h"
 
-enum { LEVELS = JITC_CUDA_LOOK_LEVELS };
+enum {
+    LEVELS = JITC_CUDA_LOOK_LEVELS,
+    AHEAD = 32768 /* bytes for each multiprocessor; four times as many slow it down */
+};
 
 /** Where the sums of each level are, and how many a tile reads there. */
 static void put_levels(jitc_cuda_body *k, uint32_t words) {
@@ -117,23 +120,33 @@ void jitc_cuda_put_tile_number(jitc_cuda_body *k) {
         state, state);
 }
 
-void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, uint32_t times,
-                            bool reverse) {
-    uint32_t tile = (uint32_t) s->tile;
+/** Bytes that a tile reads. */
+static uint32_t tile_bytes(const jitc_program *p, uint32_t tile) {
+    uint32_t bytes = 0;
+    for (uint32_t n = 0; n < p->head.count; ++n)
+        if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
+            bytes += tile * jitc_dtypes[p->inst[n].type].bytes;
+    return bytes;
+}
+
+void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, bool reverse) {
+    uint32_t tile = (uint32_t) s->tile, bytes = tile_bytes(k->p, tile);
+    if (!bytes)
+        return;
     jitc_cuda_putf(&k->w,
-                   "    const u32 ahead = (u32) W(%u) * %u;\n"
+                   "    const u32 ahead = (u32) W(%u) * %u / %u + 1;\n"
                    "    if (threadIdx.x == 0 && tiles - tile > ahead + 1) {\n",
-                   k->p->head.scratch + 2, times);
+                   k->p->head.scratch + 2, AHEAD, bytes);
     jitc_cuda_putf(&k->w,
                    reverse ? "    const u64 far = m - (u64) (tile + ahead + 1) * %u;\n"
                            : "    const u64 far = (u64) (tile + ahead) * %u;\n",
                    tile);
     for (uint32_t n = 0; n < k->p->head.count; ++n) {
         const jitc_inst *i = &k->p->inst[n];
-        uint32_t bytes = jitc_dtypes[i->type].bytes;
+        uint32_t size = jitc_dtypes[i->type].bytes;
         if (i->op == JITC_OP_data && jitc_cuda_is_vector(i))
-            jitc_cuda_putf(&k->w, "    prefetch_memory(W(%u) + far * %u, %u);\n", i->a, bytes,
-                           bytes * tile);
+            jitc_cuda_putf(&k->w, "    prefetch_memory(W(%u) + far * %u, %u);\n", i->a, size,
+                           size * tile);
     }
     jitc_cuda_put_text(&k->w, "    }\n");
 }

@@ -13,6 +13,5 @@ void jitc_cuda_put_look_back(jitc_cuda_body *k, uint32_t n, const jitc_cuda_shap
 void jitc_cuda_put_tile_number(jitc_cuda_body *k);
 /** Bring what a tile far ahead reads into the cache. `reverse`: tile 0 is the last one, and
  *  ends at m. */
-void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, uint32_t times,
-                            bool reverse);
+void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, bool reverse);
 #endif
