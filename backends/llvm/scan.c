@@ -283,12 +283,10 @@ static void both_sections(scanning *s, LLVMBasicBlockRef before, LLVMBasicBlockR
 static void store_total(scanning *s, LLVMBasicBlockRef after) {
     jitc_emit *e = &s->k->e;
     LLVMBasicBlockRef want = jitc_build_block(s->k, "total");
-    LLVMValueRef four[JITC_ACCUMULATORS];
     branch(s, jitc_emit_icmp(e, LLVMIntEQ, s->k->step, number(s, JITC_SCAN_TOTAL)), want, after);
-    go_on_at(s, want);
-    for (unsigned i = 0; i < JITC_ACCUMULATORS; i++) /* in the order of their numbers */
-        four[i] = s->four[s->reverse ? JITC_ACCUMULATORS - 1 - i : i];
-    e->api->LLVMBuildStore(e->b, jitc_emit_total(e, &s->c, four), slot_address(s, s->from, true));
+    go_on_at(s, want); /* in reverse the four are the other way around, which is no matter */
+    LLVMValueRef total = jitc_emit_total(e, &s->c, s->four);
+    e->api->LLVMBuildStore(e->b, total, slot_address(s, s->from, true));
     jump(s, after);
 }
 
