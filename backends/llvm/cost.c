@@ -12,6 +12,10 @@ static double weight(const jitc_program *p, const jitc_inst *i) {
         case JITC_OP_gather: return p->inst[i->b].type >= JIT_i64 ? 20 : 16;
         case JITC_OP_scatter: return 20;
         case JITC_OP_scatter_reduce: return 50;
+        case JITC_OP_reduce: return real && jitc_inst_reduce(i) >= JIT_REDUCE_MIN ? 4 : 1;
+        case JITC_OP_block_reduce: return 4; /* less for long blocks, more for short ones */
+        case JITC_OP_prefix_reduce: return 7;
+        case JITC_OP_compress: return 5;
         case JITC_OP_data:
         case JITC_OP_store: return 1.5;
         case JITC_OP_div: return real ? 4 : 16;
@@ -54,7 +58,8 @@ double jitc_cost_of_values(const jitc_program *p) {
     double sum = 0;
     for (uint32_t n = 0; n < p->head.count; n++) {
         const jitc_inst *i = &p->inst[n];
-        if (!is_free(i) && i->op != JITC_OP_data && i->op != JITC_OP_store)
+        if (!is_free(i) && i->op != JITC_OP_data && i->op != JITC_OP_store &&
+            jitc_ops[i->op].form != JITC_FORM_REDUCE)
             sum += weight(p, i);
     }
     return sum;

@@ -5,7 +5,7 @@
 
 /** Nanoseconds for one lane on one thread, roughly: data in the second-level cache. */
 double jitc_cost_estimate(const jitc_program *p, unsigned native_bytes);
-/** What the values of a program cost a lane, in additions: without loads and stores. */
+/** What the values of a program cost a lane, in additions: without loads, stores, and combining. */
 double jitc_cost_of_values(const jitc_program *p);
 /** Nanoseconds as a number of additions of f32. */
 uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes);
