@@ -1,7 +1,7 @@
 /* cuda_run.c: programs run on the CUDA backend and on the host, side by side. */
 #include "cuda_run.h"
 #include "cuda/cuda_backend.h"
-#include "interpreter.h"
+#include "interpret.h"
 #include "programs.h"
 #include "reference.h"
 #include <math.h>

@@ -1,6 +1,7 @@
 /* test_cuda_loop.c: loops and branches on the CUDA backend, against the interpreter. Arrays have
  * exactly their size: a padding lane that ran would be found. */
 #include "cuda_run.h"
+#include "loops.h"
 #include "programs.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,23 +29,6 @@ static void compare(const char *what) {
     cuda_run_end(&r, &p);
 }
 
-static uint32_t add_loop(int aux) {
-    p.head.flags |= JITC_PROGRAM_LOOPS;
-    return add_flagged(&p,
-                       (jitc_inst) {.op = JITC_OP_loop, .type = JIT_bool, .aux = (uint8_t) aux});
-}
-static uint32_t add_phi(uint32_t loop, uint32_t start, uint32_t number) {
-    return add(&p, JITC_OP_phi, (jit_dtype) p.inst[start].type, start, loop, number);
-}
-static void add_test(uint32_t loop, uint32_t condition) {
-    add(&p, JITC_OP_test, JIT_bool, condition, loop, 0);
-}
-static void add_next(uint32_t phi, uint32_t value) {
-    add(&p, JITC_OP_next, (jit_dtype) p.inst[phi].type, phi, value, 0);
-}
-static void add_end(uint32_t loop) {
-    add(&p, JITC_OP_end, JIT_bool, loop, 0, 0);
-}
 static uint32_t u32(uint32_t x) {
     return add_literal(&p, JIT_u32, x, r.params);
 }
@@ -88,17 +72,17 @@ static void check_states(jit_dtype t, unsigned states) {
     uint32_t count = add_data(&p, JIT_u32, counts, r.params), zero = u32(0), one = u32(1);
     for (unsigned k = 0; k < states; ++k)
         v[k] = input(t, in[k] = bytes_of(t, k + 1));
-    uint32_t loop = add_loop(0), i = add_phi(loop, zero, 0);
+    uint32_t loop = add_loop(&p, false), i = add_phi(&p, zero, loop, 0);
     for (unsigned k = 0; k < states; ++k)
-        v[k] = add_phi(loop, v[k], k + 1);
-    add_test(loop, binary(JITC_OP_lt, i, count));
+        v[k] = add_phi(&p, v[k], loop, k + 1);
+    add_test(&p, binary(JITC_OP_lt, i, count), loop);
     uint32_t after = binary(JITC_OP_add, i, one), next[40];
     for (unsigned k = 0; k < states; ++k)
         next[k] = changed(v[k]);
-    add_next(i, after);
+    add_next(&p, i, after);
     for (unsigned k = 0; k < states; ++k)
-        add_next(v[k], next[k]);
-    add_end(loop);
+        add_next(&p, v[k], next[k]);
+    add_end(&p, loop);
     numbers = output(i);
     for (unsigned k = 0; k < states; ++k)
         out[k] = output(v[k]);
@@ -128,18 +112,18 @@ Test(cuda_loop, states_may_be_swapped) {
     uint32_t count = add_data(&p, JIT_u32, counts, r.params), zero = u32(0), one = u32(1);
     for (unsigned k = 0; k < 5; ++k)
         v[k] = input(JIT_u32, in[k] = bytes_of(JIT_u32, k + 1));
-    uint32_t loop = add_loop(0), i = add_phi(loop, zero, 0);
+    uint32_t loop = add_loop(&p, false), i = add_phi(&p, zero, loop, 0);
     for (unsigned k = 0; k < 5; ++k)
-        phi[k] = add_phi(loop, v[k], k + 1);
-    add_test(loop, binary(JITC_OP_lt, i, count));
+        phi[k] = add_phi(&p, v[k], loop, k + 1);
+    add_test(&p, binary(JITC_OP_lt, i, count), loop);
     uint32_t after = binary(JITC_OP_add, i, one), sum = binary(JITC_OP_add, phi[3], phi[4]);
-    add_next(phi[0], phi[1]);
-    add_next(phi[1], phi[2]);
-    add_next(phi[2], phi[0]);
-    add_next(phi[4], sum);
-    add_next(phi[3], phi[4]);
-    add_next(i, after);
-    add_end(loop);
+    add_next(&p, phi[0], phi[1]);
+    add_next(&p, phi[1], phi[2]);
+    add_next(&p, phi[2], phi[0]);
+    add_next(&p, phi[4], sum);
+    add_next(&p, phi[3], phi[4]);
+    add_next(&p, i, after);
+    add_end(&p, loop);
     for (unsigned k = 0; k < 5; ++k)
         out[k] = output(phi[k]);
     compare("swaps");
@@ -152,14 +136,14 @@ Test(cuda_loop, states_may_be_swapped) {
 static uint32_t nest(unsigned depth, uint32_t limit, uint32_t total, uint32_t outer) {
     if (!depth)
         return binary(JITC_OP_add, binary(JITC_OP_mul, total, u32(3)), outer);
-    uint32_t zero = u32(0), loop = add_loop(0), i = add_phi(loop, zero, 0);
-    uint32_t sum = add_phi(loop, total, 1);
-    add_test(loop, binary(JITC_OP_lt, i, limit));
+    uint32_t zero = u32(0), loop = add_loop(&p, false), i = add_phi(&p, zero, loop, 0);
+    uint32_t sum = add_phi(&p, total, loop, 1);
+    add_test(&p, binary(JITC_OP_lt, i, limit), loop);
     uint32_t one = u32(1), mine = nest(depth - 1, i, sum, binary(JITC_OP_xor, outer, i));
     uint32_t after = binary(JITC_OP_add, i, one);
-    add_next(sum, mine);
-    add_next(i, after);
-    add_end(loop);
+    add_next(&p, sum, mine);
+    add_next(&p, i, after);
+    add_end(&p, loop);
     return sum;
 }
 
@@ -176,15 +160,15 @@ Test(cuda_loop, loops_nest) {
 
 /** if (c) x = f(x) and, behind it, if (!c) x = g(x): in each a branch of a branch. */
 static uint32_t branch(uint32_t condition, uint32_t x, unsigned depth) {
-    uint32_t loop = add_loop(JITC_AUX_ONCE), phi = add_phi(loop, x, 0);
+    uint32_t loop = add_loop(&p, true), phi = add_phi(&p, x, loop, 0);
     uint32_t same = binary(JITC_OP_xor, condition, add_baked(&p, JIT_bool, 0));
-    add_test(loop, same);
+    add_test(&p, same, loop);
     uint32_t odd = binary(JITC_OP_and, phi, u32(1)), value = changed(phi);
     uint32_t is_odd = binary(JITC_OP_eq, odd, u32(1));
     if (depth)
         value = branch(is_odd, value, depth - 1);
-    add_next(phi, value);
-    add_end(loop);
+    add_next(&p, phi, value);
+    add_end(&p, loop);
     return phi;
 }
 
@@ -213,20 +197,21 @@ static void check_memory(bool negative, jit_dtype index_type) {
     uint32_t row = add_buffer(&p, JIT_i64, visited, LANES * STEPS, r.params);
     uint32_t lane = add(&p, JITC_OP_counter, JIT_u32, 0, 0, 0), zero = u32(0);
     uint32_t start = add(&p, JITC_OP_cast, JIT_i64, binary(JITC_OP_mod, lane, u32(NODES)), 0, 0);
-    uint32_t loop = add_loop(0), node = add_phi(loop, start, 0), i = add_phi(loop, zero, 1);
+    uint32_t loop = add_loop(&p, false), node = add_phi(&p, start, loop, 0),
+             i = add_phi(&p, zero, loop, 1);
     uint32_t end = add_baked(&p, JIT_i64, NODES), nowhere = add_baked(&p, JIT_i64, 0);
     uint32_t inside = binary(JITC_OP_ge, node, nowhere);
     uint32_t goes = binary(JITC_OP_and, inside, binary(JITC_OP_lt, node, end));
-    add_test(loop, binary(JITC_OP_and, goes, binary(JITC_OP_lt, i, u32(STEPS))));
+    add_test(&p, binary(JITC_OP_and, goes, binary(JITC_OP_lt, i, u32(STEPS))), loop);
     uint32_t index = add(&p, JITC_OP_cast, index_type, node, 0, 0);
     uint32_t next = add(&p, JITC_OP_gather, JIT_i64, list, index, 0);
     uint32_t place = binary(JITC_OP_add, binary(JITC_OP_mul, lane, u32(STEPS)), i);
     uint32_t odd = binary(JITC_OP_eq, binary(JITC_OP_and, i, u32(1)), u32(1));
     add(&p, JITC_OP_scatter, JIT_i64, row, node, add(&p, JITC_OP_masked, JIT_u32, place, odd, 0));
     uint32_t after = binary(JITC_OP_add, i, u32(1));
-    add_next(node, next);
-    add_next(i, after);
-    add_end(loop);
+    add_next(&p, node, next);
+    add_next(&p, i, after);
+    add_end(&p, loop);
     unsigned char *out = output(node);
     compare("list");
     free(out);
@@ -252,11 +237,11 @@ Test(cuda_loop, indices_out_of_range_are_reported_from_inside) {
         p.head.report = p.head.params;
         r.params[p.head.params++] = (uintptr_t) report;
         uint32_t count = add_data(&p, JIT_u32, counts, r.params), zero = u32(0);
-        uint32_t loop = add_loop(0), i = add_phi(loop, zero, 0);
-        add_test(loop, binary(JITC_OP_lt, i, count));
+        uint32_t loop = add_loop(&p, false), i = add_phi(&p, zero, loop, 0);
+        add_test(&p, binary(JITC_OP_lt, i, count), loop);
         uint32_t gather = add(&p, JITC_OP_gather, JIT_f32, buffer, i, 0);
-        add_next(i, binary(JITC_OP_add, i, u32(1)));
-        add_end(loop);
+        add_next(&p, i, binary(JITC_OP_add, i, u32(1)));
+        add_end(&p, loop);
         cuda_run_device(&r, &p, LANES);
         const uint64_t *got = r.got[2];
         cr_expect_eq((uint32_t) got[0], any ? gather + 1 : 0);
@@ -266,59 +251,32 @@ Test(cuda_loop, indices_out_of_range_are_reported_from_inside) {
     }
 }
 
-/** Programs made by chance: expressions over three states, in loops and branches in each other. */
-static uint64_t state = 1;
-static unsigned chance(unsigned n) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return (unsigned) (state >> 33) % n;
+/** Arrays that are on both sides. */
+static void add_arrays(loop_arrays *a) {
+    for (uint32_t n = 0; n < p.head.count; ++n) {
+        const jitc_inst *i = &p.inst[n];
+        if (i->op == JITC_OP_data || i->op == JITC_OP_store)
+            cuda_run_array(&r, (jit_dtype) i->type,
+                           (void *) (uintptr_t) r.params[i->op == JITC_OP_store ? i->b : i->a],
+                           LANES);
+    }
+    cuda_run_array(&r, JIT_u32, a->out[LOOP_OUTPUTS - 1], LANES);
+    cuda_run_array(&r, JIT_u32, a->sums, LOOP_SUMS);
 }
 
-static uint32_t expression(const uint32_t *known, unsigned n, unsigned length) {
-    static const jitc_op ops[] = {JITC_OP_add, JITC_OP_sub, JITC_OP_mul, JITC_OP_xor,
-                                  JITC_OP_and, JITC_OP_max, JITC_OP_div, JITC_OP_shr};
-    uint32_t v = known[chance(n)];
-    while (length--)
-        v = binary(ops[chance(8)], chance(4) ? v : u32(chance(100)), known[chance(n)]);
-    return v;
-}
-
-static void random_block(uint32_t *x, unsigned depth) {
-    uint32_t phi[3], next[3], zero = u32(0), limit = u32(chance(6));
-    bool once = chance(2);
-    uint32_t a = once ? x[chance(3)] : zero, loop = add_loop(once ? JITC_AUX_ONCE : 0);
-    uint32_t i = add_phi(loop, a, 0);
-    for (unsigned k = 0; k < 3; ++k)
-        phi[k] = add_phi(loop, x[k], k + 1);
-    uint32_t few = binary(JITC_OP_lt, i, limit);
-    uint32_t some = binary(JITC_OP_ne, expression(phi, 3, 2), phi[0]);
-    add_test(loop, chance(2) ? few : binary(JITC_OP_and, few, some));
-    for (unsigned k = 0; k < 3; ++k)
-        next[k] = chance(3) ? expression(phi, 3, chance(4)) : phi[(k + 1) % 3];
-    if (depth)
-        random_block(next, depth - 1);
-    uint32_t after = binary(JITC_OP_add, i, u32(1));
-    for (unsigned k = 0; k < 3; ++k)
-        if (chance(5))
-            add_next(phi[k], next[k]);
-    add_next(i, after);
-    add_end(loop);
-    for (unsigned k = 0; k < 3; ++k)
-        x[k] = phi[k];
-}
-
-Test(cuda_loop, random_programs) {
-    for (unsigned round = 0; round < 60; ++round) {
-        unsigned char *in[3], *out[3];
-        uint32_t x[3];
-        begin();
-        for (unsigned k = 0; k < 3; ++k)
-            x[k] = input(JIT_u32, in[k] = bytes_of(JIT_u32, k + 1));
-        random_block(x, chance(4));
-        random_block(x, chance(2));
-        for (unsigned k = 0; k < 3; ++k)
-            out[k] = output(x[k]);
+Test(cuda_loop, random_programs_are_as_interpreted) {
+    for (uint64_t seed = 1; seed <= 16; ++seed) {
+        loop_arrays a;
+        p = (jitc_program) {.head.flags = JITC_PROGRAM_TAIL | (seed % 3 ? 0 : JITC_PROGRAM_WIDE)};
+        if (seed % 2) { /* with scatter_reduce instead of scatter */
+            p.head.flags |= JITC_PROGRAM_SCRATCH;
+            p.head.params = JITC_SCRATCH_PARAMS;
+        }
+        cuda_run_begin(&r);
+        loop_arrays_init(&a, LANES, seed);
+        loop_program(&p, &a, seed, r.params);
+        add_arrays(&a);
         compare("random");
-        for (unsigned k = 0; k < 3; ++k)
-            free(in[k]), free(out[k]);
+        loop_arrays_finish(&a);
     }
 }
