@@ -131,6 +131,26 @@ static model compressed(const model *a, const model *b) {
     return m;
 }
 
+/* In order, or where the elements were. */
+static model sorted(const model *a) {
+    bool numbers = random_below(2), descending = random_below(2);
+    uint32_t from[LANES];
+    jit_var index;
+    model m = {jit_sort(a->var, descending, &index), false, {0}};
+    for (uint32_t i = 0; i < LANES; ++i) {
+        uint32_t k = i;
+        for (; k && (descending ? at(a, from[k - 1]) < at(a, i) : at(a, from[k - 1]) > at(a, i));
+             --k)
+            from[k] = from[k - 1];
+        from[k] = i;
+    }
+    for (size_t i = 0; i < LANES; ++i)
+        m.value[i] = numbers ? from[i] : at(a, from[i]);
+    if (numbers)
+        m.var = index;
+    return m;
+}
+
 static model scatter_reduced(const model *a, const model *b, const model *c) {
     jit_reduce_op op = (jit_reduce_op) random_below(6);
     jit_var index = jit_mod(b->var, jit_u32(B, 40));
@@ -162,12 +182,13 @@ static model incremented(const model *a, const model *b) {
 static model combining(const model *a, const model *b, const model *c) {
     if (a->uniform)
         return choice(a, b, c);
-    switch (random_below(6)) {
+    switch (random_below(7)) {
         case 0: return reduced(a, LANES);
         case 1: return reduced(a, 2 + random_below(30));
         case 2: return summed_up(a);
         case 3: return compressed(a, b);
-        case 4: return scatter_reduced(a, b, c);
+        case 4: return sorted(a);
+        case 5: return scatter_reduced(a, b, c);
         default: return incremented(a, b);
     }
 }

@@ -1,4 +1,5 @@
-/* test_order.c: jit_compress() and jit_sort() through the public interface.  Layer: tests. */
+/* test_compress.c: jit_compress() through the public interface; and what a sort is part of.  Layer:
+ * tests. */
 #include "combine_total.h"
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 static void start_backend(void) {
     support_init();
 }
-TestSuite(order, .init = start_backend, .fini = support_shutdown);
+TestSuite(compress, .init = start_backend, .fini = support_shutdown);
 
 static const size_t sizes[] = {0, 1, 2, 31, 32, 33, 255, 1000, 16383, 16384, 16385, 70001};
 enum { SIZES = sizeof sizes / sizeof *sizes };
@@ -47,7 +48,7 @@ static size_t check_indices(const uint64_t *got, const uint64_t *mask, size_t n)
     return count;
 }
 
-Test(order, compress_gives_the_numbers_of_what_is_true) {
+Test(compress, gives_the_numbers_of_what_is_true) {
     for (int d = 0; d < DENSITIES; ++d)
         for (size_t i = 0; i < SIZES; ++i) {
             size_t n = sizes[i];
@@ -64,7 +65,7 @@ Test(order, compress_gives_the_numbers_of_what_is_true) {
         }
 }
 
-Test(order, compress_of_what_is_known) {
+Test(compress, of_what_is_known) {
     jit_backend b = support_backend();
     jit_var yes = support_literal(JIT_bool, 1, 50), no = support_literal(JIT_bool, 0, 50), v;
     uint64_t before = launches();
@@ -86,7 +87,7 @@ Test(order, compress_of_what_is_known) {
 }
 
 /** One kernel computes the mask, writes the numbers, and counts. */
-Test(order, compress_is_one_kernel_with_what_it_needs) {
+Test(compress, is_one_kernel_with_what_it_needs) {
     enum { N = 5000 };
     jit_backend b = support_backend();
     jit_var i = jit_counter(b, N), m = jit_eq(jit_mod(i, jit_u32(b, 10)), jit_u32(b, 3));
@@ -102,7 +103,7 @@ Test(order, compress_is_one_kernel_with_what_it_needs) {
     free(got);
 }
 
-Test(order, padded_compress_waits_for_nothing) {
+Test(compress, padded_waits_for_nothing) {
     enum { N = 1000 };
     uint64_t *mask = mask_of(HALF, N), *got;
     jit_backend b = support_backend();
@@ -133,7 +134,7 @@ Test(order, padded_compress_waits_for_nothing) {
 }
 
 /** The count alone, when nobody has the indices any more; and in the other order. */
-Test(order, either_result_of_compress_may_be_wanted_alone) {
+Test(compress, either_result_may_be_wanted_alone) {
     uint64_t *mask = mask_of(HALF, 1000), *got;
     size_t trues = 0;
     for (size_t k = 0; k < 1000; ++k)
@@ -151,7 +152,7 @@ Test(order, either_result_of_compress_may_be_wanted_alone) {
     free(mask);
 }
 
-Test(order, compress_refuses_what_is_no_mask) {
+Test(compress, refuses_what_is_no_mask) {
     jit_var x = array(JIT_u32, (uint64_t[]) {1, 2}, 2), a = 1, c = 1;
     cr_assert_eq(jit_compress(x), 0);
     cr_assert_eq(jit_error_status(), JIT_TYPE_MISMATCH);
@@ -165,4 +166,23 @@ Test(order, compress_refuses_what_is_no_mask) {
     cr_assert_eq(jit_compress_padded(x, &a, NULL), JIT_INVALID_ARGUMENT);
     jit_error_clear();
     jit_unref(x);
+}
+
+/* ---- sort ---- */
+
+/** What is sorted is computed first, and what comes of it is used. */
+Test(compress, sorts_what_is_computed) {
+    enum { N = 2000 };
+    jit_backend b = support_backend();
+    uint64_t *a = elements_of(SMALL, JIT_REDUCE_ADD, JIT_f32, 0, N), *got;
+    jit_var x = array(JIT_f32, a, N), index, s = jit_sort(jit_abs(x), true, &index);
+    jit_unref(s);
+    uint64_t before = launches();
+    jit_var most = jit_gather(x, jit_gather(index, jit_u32(b, 0), 0), 0); /* farthest from 0 */
+    got = support_read(most, 1);
+    cr_assert_eq(launches() - before, 3);
+    for (size_t i = 0; i < N; ++i)
+        cr_assert_leq(a[i] & 0x7fffffff, *got & 0x7fffffff);
+    free(got);
+    free(a);
 }
