@@ -1,6 +1,6 @@
 #!/bin/sh
 # Measures this library beside its peers, and writes build/release/benchmarks/<name>.json.
-#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|combine|cuda|dlpack|sync_modes [--budget SECONDS]
+#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|lanes|combine|cuda|dlpack|sync_modes [--budget SECONDS]
 #                        [--only TEXT] [--long]
 # all: those of the CPU alone. dlpack: the CPU and, where there is one, the GPU. sync_modes also writes its report and plots, into the folder results beside. Peers are optional: sh benchmarks/peers/setup.sh installs them; BENCH_PYTHON
 # names another Python that has them, as machines with a GPU do. Run nothing else meanwhile.
@@ -8,7 +8,7 @@ set -eu
 cd "$(dirname "$0")/.."
 names=${1:-all}
 [ $# -eq 0 ] || shift
-[ "$names" != all ] || names="trace eval compile start throughput"
+[ "$names" != all ] || names="trace eval compile start throughput lanes"
 build=build/release
 
 cmake --preset release -DJITC_BENCHMARKS=ON >/dev/null
