@@ -91,8 +91,8 @@ static LLVMValueRef any_active(jitc_builder *k, const LLVMValueRef *active) {
     return jitc_emit_icmp(&k->e, LLVMIntNE, bits, k->e.api->LLVMConstInt(packed, 0, 0));
 }
 
-/** active & condition. Good code takes a conjunction part by part: each comparison is then masked by
- * the others, and needs no instruction besides. */
+/** active & condition. Good code takes a conjunction part by part: each comparison is then masked
+ * by the others, and needs no instruction besides. */
 static LLVMValueRef narrow(jitc_builder *k, LLVMValueRef active, uint32_t condition, unsigned u,
                            int parts) {
     const jitc_inst *i = &k->p->inst[condition];
