@@ -1,6 +1,7 @@
 /* test_combine_life.c: what lives how long when lanes are combined: results, parts, memory to work
  * in; failures, threads and forks.  Layer: tests. */
 #include "combine_total.h"
+#include "dlpack_producer.h"
 #include "fork_child.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -184,6 +185,74 @@ Test(combine_life, compressed_numbers_can_be_updated) {
     jit_unref(u);
     jit_unref(m);
     jit_unref(x);
+}
+
+/* ---- memory of others ---- */
+
+/* Each form of a tensor of others; bools are bytes of which not only 1 is true. */
+static void combine_tensor(const tensor_spec *spec) {
+    producer *p = producer_create(spec);
+    jit_var x = producer_take(p), v[4];
+    uint64_t *in = producer_expected(p), *got;
+    size_t n = p->size, sums = (n + 4) / 5;
+    jit_reduce_op op = spec->type == JIT_bool ? JIT_REDUCE_OR : JIT_REDUCE_MAX;
+    v[0] = jit_reduce(op, x);
+    v[1] = jit_block_reduce(op, x, 5);
+    v[2] = jit_prefix_reduce(op, x, false, true);
+    v[3] = jit_sort(x, false, NULL);
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(jit_schedule(v[i]));
+    ASSERT_OK(jit_eval());
+    total all = total_start(op, spec->type), back = all;
+    for (size_t i = 0; i < n; ++i)
+        total_add(&all, in[i]);
+    total_check(&all, read_one(v[0]), "reduce", 0);
+    got = support_read(v[1], sums);
+    for (size_t b = 0; b < sums; ++b) {
+        total s = total_start(op, spec->type);
+        for (size_t i = 5 * b; i < n && i < 5 * b + 5; ++i)
+            total_add(&s, in[i]);
+        total_check(&s, got[b], "block_reduce", b);
+    }
+    free(got);
+    got = support_read(v[2], n);
+    for (size_t i = n; i-- > 0;) {
+        total_add(&back, in[i]);
+        total_check(&back, got[i], "prefix_reduce", i);
+    }
+    free(got);
+    got = support_read(v[3], n);
+    total_check(&all, got[n - 1], "sort", n - 1);
+    free(got);
+    if (spec->type == JIT_bool) {
+        jit_var numbers = jit_compress(x);
+        size_t trues = 0;
+        for (size_t i = 0; i < n; ++i)
+            trues += in[i];
+        cr_assert_eq(jit_size(numbers), trues);
+        jit_unref(numbers);
+    }
+    for (int i = 0; i < 4; ++i)
+        jit_unref(v[i]);
+    jit_unref(x);
+    cr_assert_eq(producer_deleted(p), 1);
+    producer_destroy(p);
+    free(in);
+}
+
+Test(combine_life, tensors_of_others_are_read_where_they_are) {
+    static const int64_t shape[] = {7, 11}, apart[] = {22, 2}, turned[] = {1, 7},
+                         back[] = {-11, -1};
+    static const int64_t *const strides[] = {NULL, apart, turned, back};
+    static const jit_dtype types[] = {JIT_bool, JIT_u16, JIT_f64};
+    for (size_t i = 0; i < 4; ++i)
+        for (size_t t = 0; t < sizeof types / sizeof *types; ++t) {
+            tensor_spec spec = {.type = types[t], .ndim = 2, .shape = shape, .strides = strides[i]};
+            combine_tensor(&spec);
+            spec.at_start = true;
+            spec.off = jit_dtype_size(types[t]);
+            combine_tensor(&spec);
+        }
 }
 
 /* ---- after fork() ---- */
