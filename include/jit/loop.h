@@ -74,8 +74,8 @@ typedef struct jit_callable {
 /** Call callables[index[i]] in every lane i. Each is recorded once, here, and runs for its lanes.
  * Type and size of each result are the same in all of them. A lane whose index (of any integer
  * type) is out of range calls nothing, and gets 0. A result may be an argument that is scattered
- * into; then it is that argument, or its updated array, in all callables. `results`: new
- * references, 0 after a failure. */
+ * into, or that has another size; then it is that argument, or its updated array, in all callables.
+ * `results`: new references, 0 after a failure. */
 JIT_API jit_status jit_switch(jit_var index, size_t n_callables, const jit_callable *callables,
                               size_t n_args, const jit_var *args, size_t n_results,
                               jit_var *results);

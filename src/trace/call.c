@@ -61,6 +61,20 @@ static jit_status find_array(wiring *w, size_t call, size_t j) {
     return JIT_OK;
 }
 
+/* Do all callables give one argument as result j, which has another size than the lanes? */
+static void find_passed(wiring *w, size_t j) {
+    jitc_calls *c = w->calls;
+    uint64_t lanes = c->lanes;
+    size_t arg = find_arg(w, 0, value_of(w, 0, j));
+    if (arg == c->args || jitc_loop_join(&lanes, jitc_node_size(node_of(w, 0, j))))
+        return;
+    for (size_t call = 1; call < c->n; ++call)
+        if (find_arg(w, call, value_of(w, call, j)) != arg)
+            return;
+    w->result[j].array = true;
+    w->result[j].arg = arg;
+}
+
 static jit_status check_array(const wiring *w, size_t call, size_t j) {
     uint64_t lanes = 1;
     bool fits = true;
@@ -102,6 +116,8 @@ static jit_status check_results(wiring *w) {
     for (size_t call = 0; call < w->calls->n; ++call)
         for (size_t j = 0; j < w->calls->results; ++j)
             TRY(find_array(w, call, j));
+    for (size_t j = 0; j < w->calls->results; ++j)
+        find_passed(w, j);
     for (size_t call = 0; call < w->calls->n; ++call)
         for (size_t j = 0; j < w->calls->results; ++j)
             TRY(check_value(w, call, j));
@@ -198,12 +214,26 @@ static jit_status add_results(wiring *w, const jitc_loop *l, const uint32_t *phi
     return JIT_OK;
 }
 
+/* All lanes call it: its results are what it gave, and nobody else's count. */
+static jit_status take_all(wiring *w, size_t call) {
+    const jitc_loop *l = w->calls->branch[call];
+    *jitc_node_value(w->graph, l->node) |= JITC_LOOP_ALWAYS;
+    for (size_t j = 0; j < w->calls->results; ++j) {
+        result *r = &w->result[j];
+        TRY(replace(w->graph, r->array ? &w->arg[r->arg] : &r->node,
+                    jitc_loop_resolved(w->graph, value_of(w, call, j))));
+    }
+    return JIT_OK;
+}
+
 static jit_status wire(wiring *w, size_t call, uint32_t *phi) {
     const jitc_loop *l = w->calls->branch[call];
     uint32_t last = 0, end = 0;
     const jitc_node *condition = jitc_node_at(w->graph, l->condition);
     if (condition->op == JITC_OP_literal && !*jitc_node_value(w->graph, l->condition))
         return JIT_OK;
+    if (jitc_loop_is_always(w->graph, l))
+        return take_all(w, call);
     jit_status status = add_states(w, call, phi, &last);
     jitc_loop_spec s = {
         .op = JITC_OP_end, .size = w->calls->lanes, .a = l->node, .b = l->condition, .c = last};

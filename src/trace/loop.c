@@ -229,6 +229,15 @@ typedef struct closing {
     uint8_t *fate;
 } closing;
 
+uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i) {
+    const jitc_node *n = jitc_node_at(g, i);
+    while (n->op == JITC_OP_phi && *jitc_node_value(g, n->b) & JITC_LOOP_ALWAYS) {
+        i = n->a;
+        n = jitc_node_at(g, i);
+    }
+    return i;
+}
+
 uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes, bool *fits) {
     for (;;) {
         const jitc_node *n = jitc_node_at(g, i);
@@ -242,6 +251,7 @@ uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes,
         } else {
             return i;
         }
+        i = jitc_loop_resolved(g, i);
     }
 }
 
@@ -388,9 +398,22 @@ static bool is_empty(const closing *c) {
     return true;
 }
 
+bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l) {
+    return l->once && jitc_node_at(g, l->condition)->op == JITC_OP_literal &&
+           *jitc_node_value(g, l->condition);
+}
+
 static jit_status close_locked(closing *c, size_t n, const jit_var *state) {
     uint32_t end = 0;
     TRY(check_states(c, n, state));
+    if (jitc_loop_is_always(c->graph, c->loop)) {
+        *jitc_node_value(c->graph, c->loop->node) |= JITC_LOOP_ALWAYS;
+        for (size_t i = 0; i < n; ++i) {
+            c->value[i] = jitc_loop_resolved(c->graph, c->value[i]);
+            hold(c->graph, c->value[i]);
+        }
+        return JIT_OK;
+    }
     if (is_empty(c))
         return make_results(c, 0);
     if (!(end = make_end(c)))

@@ -1,20 +1,23 @@
 /* loop.h: recording loops and branches.  Layer: trace.  May include: core, ir, device.
  *
- *   loop     no operands; value = JITC_AUX_ONCE, JITC_LOOP_BESIDE, depth << 32
+ *   loop     no operands; value = JITC_AUX_ONCE, JITC_LOOP_*, depth << 32
  *   phi      a = value at the start, b = loop; value = number of the state, JITC_STATE_ARRAY
  *   next     a = phi, b = its next value, c = the `next` before it, or the loop
  *   end      a = loop, b = condition, c = the last `next`; size: lanes of the loop
  *   result   a = end, b = phi; value = JITC_STATE_ARRAY
  *
- * A state whose value the body does not change has no `next`: its phi is the value at the start.
- * A state that is an array (JITC_STATE_ARRAY) is one that the body scatters into: its next value
- * is a chain of scatters that begins with its phi. None of these nodes is found by its value. */
+ * In a branch that all lanes take (JITC_LOOP_ALWAYS) the phis are the values at the start, and the
+ * results are the next values. A state whose value the body does not change has no `next`: its phi
+ * is the value at the start. A state that is an array (JITC_STATE_ARRAY) is one that the body
+ * scatters into: its next value is a chain of scatters that begins with its phi. None of these
+ * nodes is found by its value. */
 #ifndef JITC_TRACE_LOOP_H
 #define JITC_TRACE_LOOP_H
 #include "trace/graph.h"
 
 /* Value of a `loop`, above JITC_AUX_*. */
 #define JITC_LOOP_BESIDE ((uint64_t) 1 << 8) /* its lanes are not those of the branch before it */
+#define JITC_LOOP_ALWAYS ((uint64_t) 1 << 9) /* a branch that all lanes take: there is no end */
 #define JITC_LOOP_DEPTH  32                  /* bits above: loops that were open around it */
 /* Value of a `phi` or `result`, above the number of the state. */
 #define JITC_STATE_ARRAY ((uint64_t) 1 << 63)

@@ -19,6 +19,10 @@ uint32_t jitc_loop_node(jitc_graph *g, const jitc_loop *l, const jitc_loop_spec 
 void jitc_loop_let_go(jitc_graph *g, uint32_t *i);
 /** Sizes broadcast: 1 gives way. False: they do not fit. */
 bool jitc_loop_join(uint64_t *size, uint64_t other);
+/** Is it a branch that all lanes take, as far as is known? */
+bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l);
+/** The value that node i is, which may be a variable of such a branch that has ended. */
+uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i);
 /** The array that a chain of scatters starts from, also through loops inside; *lanes: with those of
  * the scatters; *fits: they can be joined. A value that is no such chain is itself. */
 uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes, bool *fits);
