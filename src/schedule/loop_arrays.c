@@ -17,15 +17,15 @@ static uint64_t value_of(const jitc_order *o, uint32_t i) {
 
 /* ---- from root to owner ---- */
 
-/* An array that passes from one branch to the other is not in memory in between: no lane is in
- * both. */
+/* An array that passes from one branch to the other need not be in memory in between: no lane is in
+ * both. So one kernel does, unless the first branch is needed elsewhere too (`apart`). */
 static jit_status find_phi(jitc_order *o, uint32_t i, const jitc_node *n) {
     uint32_t start = jitc_order_position(o, n->a);
     jitc_inside *from = &o->inside[start];
     const jitc_region *r = &o->region[o->inside[i].own - 1];
     if (!(value_of(o, i) & JITC_STATE_ARRAY))
         return JIT_OK;
-    if (from->final && value_of(o, r->loop) & JITC_LOOP_BESIDE) {
+    if (from->final && !o->apart && value_of(o, r->loop) & JITC_LOOP_BESIDE) {
         from->final = false;
         o->inside[from->root].owner = JITC_NONE;
     } else if (!from->region) {

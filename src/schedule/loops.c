@@ -96,7 +96,9 @@ static jit_status nest(jitc_order *o, uint32_t inner, uint32_t outer) {
 static jit_status place_phi(jitc_order *o, uint32_t i, const jitc_node *n) {
     jitc_inside *at = &o->inside[i];
     uint32_t start = position_of(o, n->a);
-    if (region_of(o, at->own)->end == JITC_NONE)
+    const jitc_region *r = region_of(o, at->own);
+    bool always = *jitc_node_value(o->graph, o->at[r->loop].node) & JITC_LOOP_ALWAYS;
+    if (r->end == JITC_NONE && !always)
         return outside_of_its_loop();
     if (at->next == JITC_NONE) {
         *jitc_node_stamp(o->graph, o->at[i].node) = o->base + start;

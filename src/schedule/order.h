@@ -77,6 +77,8 @@ typedef struct jitc_order {
     uint32_t *last; /* for cutting: last use in the list */
     size_t last_capacity;
     bool loops; /* there are some: the rest is about them */
+    bool apart; /* arrays go from branch to branch through memory, not in one kernel */
+    bool torn;  /* they would have to: a loop has no place that suits all who need it */
     jitc_inside *inside;
     size_t inside_capacity;
     jitc_region *region;

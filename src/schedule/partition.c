@@ -112,6 +112,7 @@ static jit_status place_loop(jitc_plan *p, uint32_t position) {
     for (uint32_t i = r->result; i != JITC_NONE; i = o->inside[i].next)
         kernel = later(kernel, o->place[i].kernel);
     for (uint32_t i = r->result; i != JITC_NONE; i = o->inside[i].next) {
+        o->torn |= o->inside[i].root != JITC_NONE && !o->inside[i].final;
         if (o->inside[i].root == JITC_NONE)
             TRY(add_target(p, i));
         o->place[i].kernel = kernel;
@@ -400,6 +401,8 @@ jit_status jitc_partition(jitc_plan *p, const jitc_options *options) {
     if (is_merely_long(o))
         return cut_plain(p, options);
     TRY(place_all(p));
+    if (o->torn)
+        return JIT_OK;
     qsort_r(o->target, o->targets, sizeof *o->target, compare_targets, o);
     size_t targets = o->targets; /* spills add some, which are written by the kernel at hand */
     for (size_t first = 0, end; first < targets; first = end) {

@@ -63,6 +63,21 @@ static void reset(jitc_plan *p) {
     p->groups = p->slots = 0;
 }
 
+static jit_status build_ordered(jitc_plan *p, jitc_graph *g, const jitc_options *options, size_t n,
+                                bool *busy) {
+    jitc_order *o = p->order;
+    reset(p);
+    o->graph = g;
+    o->base = jitc_graph_stamps_locked(g);
+    o->count = 0;
+    o->loops = o->torn = false;
+    jit_status status = visit_roots(p, n, busy);
+    g->stamp_base = o->base + (uint32_t) o->count;
+    if (status == JIT_OK && !*busy && o->loops)
+        status = jitc_loops_find(o, n);
+    return status != JIT_OK || *busy ? status : jitc_partition(p, options);
+}
+
 static jit_status build(jitc_plan *p, jitc_graph *g, const jitc_options *options,
                         const jitc_wanted *w, bool *busy) {
     jitc_order *o = p->order;
@@ -74,16 +89,12 @@ static jit_status build(jitc_plan *p, jitc_graph *g, const jitc_options *options
     TRY(jitc_plan_direct(p, g, options, n, o->root, busy, &done));
     if (done || *busy)
         return JIT_OK;
-    reset(p);
-    o->graph = g;
-    o->base = jitc_graph_stamps_locked(g);
-    o->count = 0;
-    o->loops = false;
-    jit_status status = visit_roots(p, n, busy);
-    g->stamp_base = o->base + (uint32_t) o->count;
-    if (status == JIT_OK && !*busy && o->loops)
-        status = jitc_loops_find(o, n);
-    return status != JIT_OK || *busy ? status : jitc_partition(p, options);
+    o->apart = false;
+    TRY(build_ordered(p, g, options, n, busy));
+    if (!o->torn)
+        return JIT_OK;
+    o->apart = true;
+    return build_ordered(p, g, options, n, busy);
 }
 
 static void claim(jitc_plan *p, jitc_graph *g) {
