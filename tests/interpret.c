@@ -90,6 +90,37 @@ static void store(const machine *m, const jitc_inst *i) {
     write_element((jit_dtype) i->type, (void *) (uintptr_t) m->params[i->b], m->lane, m->v[i->a]);
 }
 
+static uint64_t convert(jit_dtype from, jit_dtype to, uint64_t bits) {
+    return from == to ? bits : fold(JITC_OP_cast, from, to, bits, 0, 0);
+}
+
+/** In the type in which lanes are combined; v[n]: all lanes before. */
+static void reduce(machine *m, uint32_t n) {
+    const jitc_inst *i = &m->p->inst[n];
+    jit_reduce_op op = jitc_inst_reduce(i);
+    jit_dtype t = jitc_reduce_type(op, (jit_dtype) i->type);
+    uint64_t value = convert((jit_dtype) i->type, t, m->v[i->a]);
+    m->v[n] = fold(jitc_reduce_op(op), t, t, m->v[n], value, 0);
+}
+
+static void start_reductions(machine *m) {
+    for (uint32_t n = 0; n < m->p->head.count; n++) {
+        const jitc_inst *i = &m->p->inst[n];
+        jit_reduce_op op = jitc_inst_reduce(i);
+        if (i->op == JITC_OP_reduce)
+            m->v[n] = jitc_reduce_identity(op, jitc_reduce_type(op, (jit_dtype) i->type));
+    }
+}
+
+static void store_reductions(const machine *m) {
+    for (uint32_t n = 0; n < m->p->head.count; n++) {
+        const jitc_inst *i = &m->p->inst[n];
+        jit_dtype to = (jit_dtype) i->type, t = jitc_reduce_type(jitc_inst_reduce(i), to);
+        if (i->op == JITC_OP_reduce)
+            write_element(to, (void *) (uintptr_t) m->params[i->b], 0, convert(t, to, m->v[n]));
+    }
+}
+
 static void execute(machine *m, uint32_t n) {
     const jitc_inst *i = &m->p->inst[n];
     switch (i->op) {
@@ -100,6 +131,7 @@ static void execute(machine *m, uint32_t n) {
         case JITC_OP_scatter:
         case JITC_OP_scatter_reduce: m->v[n] = scatter(m, n); break;
         case JITC_OP_store: store(m, i); break;
+        case JITC_OP_reduce: reduce(m, n); break;
         case JITC_OP_buffer:
         case JITC_OP_masked: break;
         default: m->v[n] = elementwise(m, i);
@@ -148,7 +180,10 @@ void interpret(const jitc_program *p, uint64_t lanes, const uint64_t *params) {
     machine m = {.p = p, .params = params};
     m.v = calloc(p->head.count * 2 + 1, sizeof *m.v);
     m.pending = m.v + p->head.count;
+    cr_assert(p->head.shape == JITC_SHAPE_MAP || p->head.shape == JITC_SHAPE_REDUCE);
+    start_reductions(&m);
     for (m.lane = 0; m.lane < lanes; m.lane++)
         run_lane(&m);
+    store_reductions(&m);
     free(m.v);
 }
