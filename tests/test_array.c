@@ -2,7 +2,7 @@
  * that it stands for; what is computed anew and what is put in memory; sizes 0, 1 and beyond 2^32.
  */
 #include "dlpack_producer.h"
-#include "support.h"
+#include "operand.h"
 #include <jit/array.h>
 #include <jit/loop.h>
 #include <stdlib.h>
@@ -17,87 +17,6 @@ static uint64_t launches(void) {
     ASSERT_OK(jit_get_stats(&s));
     return s.launches;
 }
-
-/* ---- operands ---- */
-
-enum { MOST = 64 };
-
-/** A variable and what it holds. */
-typedef struct operand {
-    jit_var v;
-    size_t n;
-    uint64_t bits[MOST];
-} operand;
-
-static uint64_t element(jit_dtype t, size_t i) {
-    return ((i + 1) * 0x9e3779b97f4a7c15u >> 7 & jitc_bits_mask(t)) % (t == JIT_bool ? 2 : ~0u);
-}
-
-static operand in_memory(jit_dtype t, size_t n) {
-    operand o = {.n = n};
-    for (size_t i = 0; i < n; ++i)
-        o.bits[i] = element(t, i);
-    o.v = support_array(t, o.bits, n);
-    return o;
-}
-
-static operand a_literal(size_t n) {
-    operand o = {.v = support_literal(JIT_u32, 77, n), .n = n};
-    for (size_t i = 0; i < n; ++i)
-        o.bits[i] = 77;
-    return o;
-}
-
-static operand counter(size_t n) {
-    operand o = {.v = jit_counter(B, n), .n = n};
-    for (size_t i = 0; i < n; ++i)
-        o.bits[i] = i;
-    return o;
-}
-
-/** A few operations: select(i < 5, data, seven) + i, where seven is one element in memory. */
-static operand cheap(size_t n) {
-    operand o = in_memory(JIT_u32, n);
-    jit_var i = jit_counter(B, n), seven = support_array(JIT_u32, (uint64_t[]) {7}, 1);
-    o.v = jit_add(jit_select(jit_lt(i, jit_u32(B, 5)), o.v, seven), i);
-    for (size_t k = 0; k < n; ++k)
-        o.bits[k] = ((k < 5 ? o.bits[k] : 7) + k) & 0xffffffff;
-    return o;
-}
-
-/** Many: data * 3^30. */
-static operand dear(size_t n) {
-    operand o = in_memory(JIT_u32, n);
-    for (int k = 0; k < 30; ++k) {
-        o.v = jit_mul(o.v, jit_u32(B, 3));
-        for (size_t i = 0; i < n; ++i)
-            o.bits[i] = o.bits[i] * 3 & 0xffffffff;
-    }
-    return o;
-}
-
-/** Every third element is masked, and every fifth index out of range. */
-static operand gathered(size_t n) {
-    operand o = in_memory(JIT_u32, n);
-    jit_var i = jit_counter(B, n), zero = jit_u32(B, 0);
-    jit_var out = jit_eq(jit_mod(i, jit_u32(B, 5)), zero);
-    jit_var mask = jit_ne(jit_mod(i, jit_u32(B, 3)), zero);
-    o.v = jit_gather(o.v, jit_select(out, jit_u32(B, 1000), i), mask);
-    for (size_t k = 0; k < n; ++k)
-        o.bits[k] = k % 5 && k % 3 ? o.bits[k] : 0;
-    return o;
-}
-
-static operand scattered(size_t n) {
-    operand o = in_memory(JIT_u32, n);
-    o.v = jit_add(jit_scatter(o.v, jit_u32(B, 9), jit_u32(B, 0), 0), jit_u32(B, 1));
-    for (size_t k = 0; k < n; ++k)
-        o.bits[k] = (k ? o.bits[k] : 9) + 1;
-    return o;
-}
-
-static operand (*const makers[])(size_t n) = {a_literal, counter, cheap, dear, gathered, scattered};
-enum { MAKERS = sizeof makers / sizeof *makers };
 
 /* ---- operations ---- */
 
@@ -217,20 +136,20 @@ Test(array, all_types_in_memory) {
     for (jit_dtype t = JIT_bool; t <= JIT_f64; ++t)
         for (size_t k = 0; k < OPERATIONS; ++k) {
             jit_scope_push();
-            check(&operations[k], in_memory(t, 12));
+            check(&operations[k], operand_in_memory(t, 12));
             ASSERT_OK(jit_scope_pop(0, NULL));
         }
 }
 
 Test(array, all_kinds_of_operands_and_sizes) {
     static const size_t sizes[] = {0, 1, 2, 21};
-    for (size_t m = 0; m < MAKERS; ++m)
+    for (size_t m = 0; m < OPERAND_MAKERS; ++m)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; ++s)
             for (size_t k = 0; k < OPERATIONS; ++k) {
-                if (makers[m] == scattered && !sizes[s])
+                if (operand_makers[m] == operand_scattered && !sizes[s])
                     continue; /* index 0 is out of range */
                 jit_scope_push();
-                check(&operations[k], makers[m](sizes[s]));
+                check(&operations[k], operand_makers[m](sizes[s]));
                 ASSERT_OK(jit_scope_pop(0, NULL));
             }
 }
@@ -256,7 +175,7 @@ Test(array, operations_on_operations) {
     for (size_t k = 0; k < OPERATIONS; ++k)
         for (size_t j = 0; j < OPERATIONS; ++j) {
             jit_scope_push();
-            operand o = k % 2 ? cheap(12) : in_memory(JIT_u32, 12), inner = {0};
+            operand o = k % 2 ? operand_cheap(12) : operand_in_memory(JIT_u32, 12), inner = {0};
             inner.n = operations[k].size(12);
             for (size_t i = 0; i < inner.n; ++i)
                 inner.bits[i] = o.bits[operations[k].from(i, 12)];
@@ -285,13 +204,14 @@ Test(array, random_chains) {
     uint64_t state = 1;
     for (int chain = 0; chain < 50; ++chain) {
         jit_scope_push();
-        operand o = chain % 2 ? in_memory(JIT_u32, 2 + (size_t) chain % 9) : gathered(12);
+        operand o =
+            chain % 2 ? operand_in_memory(JIT_u32, 2 + (size_t) chain % 9) : operand_gathered(12);
         for (int step = 0; step < 5; ++step) {
             const operation *op;
             do {
                 state = state * 6364136223846793005u + 1442695040888963407u;
                 op = &operations[(state >> 33) % OPERATIONS];
-            } while (op->size(o.n) > MOST || !o.n);
+            } while (op->size(o.n) > OPERAND_MOST || !o.n);
             operand next = {.n = op->size(o.n), .v = op->make(o.v, o.n)};
             for (size_t i = 0; i < next.n; ++i)
                 next.bits[i] = o.bits[op->from(i, o.n)];
@@ -308,7 +228,7 @@ Test(array, random_chains) {
 /* ---- what is simplified, and what goes through memory ---- */
 
 Test(array, nothing_to_do_is_the_operand_itself) {
-    jit_var v = in_memory(JIT_f32, 12).v;
+    jit_var v = operand_in_memory(JIT_f32, 12).v;
     cr_assert_eq(jit_tile(v, 1), v);
     cr_assert_eq(jit_repeat(v, 1), v);
     cr_assert_eq(jit_slice(v, 0, 12, 1), v);
@@ -335,7 +255,7 @@ Test(array, literals_stay_literals) {
 
 Test(array, chains_and_cheap_operands_are_one_kernel) {
     jit_scope_push();
-    jit_var data = in_memory(JIT_u32, 24).v;
+    jit_var data = operand_in_memory(JIT_u32, 24).v;
     jit_var v = jit_add(jit_reverse(data), jit_counter(B, 24));
     jit_var r = jit_mul(jit_roll(jit_transpose(v, 4, 6), 1), jit_u32(B, 2));
     jit_var broadcast = jit_tile(jit_add(jit_slice(data, 3, 1, 1), jit_u32(B, 1)), 24);
@@ -348,7 +268,7 @@ Test(array, chains_and_cheap_operands_are_one_kernel) {
 
 Test(array, dear_operands_are_evaluated_once) {
     jit_scope_push();
-    operand o = dear(24);
+    operand o = operand_dear(24);
     uint64_t before = launches();
     jit_var r = jit_reverse(o.v);
     ASSERT_OK(jit_var_eval(r));
@@ -361,7 +281,7 @@ Test(array, dear_operands_are_evaluated_once) {
 Test(array, another_shift_compiles_nothing) {
     jit_stats before, after;
     jit_scope_push();
-    jit_var v = in_memory(JIT_u32, 24).v;
+    jit_var v = operand_in_memory(JIT_u32, 24).v;
     ASSERT_OK(jit_var_eval(jit_roll(v, 1)));
     ASSERT_OK(jit_get_stats(&before));
     ASSERT_OK(jit_var_eval(jit_roll(v, 5)));
@@ -377,7 +297,7 @@ Test(array, arrays_of_another_device) {
     jit_scope_push();
     jit_var first = support_literal(JIT_u32, 5, 3);
     ASSERT_OK(jit_set_device(B, last));
-    operand o = in_memory(JIT_u32, 12);
+    operand o = operand_in_memory(JIT_u32, 12);
     ASSERT_OK(jit_set_device(B, 0));
     for (size_t k = 0; k < OPERATIONS; ++k)
         check(&operations[k], o);
@@ -414,7 +334,7 @@ static jit_var reversed_state(jit_var k, jit_var x) {
  * also where it is recorded as one element. */
 Test(array, loops_reshape_what_comes_from_outside) {
     jit_scope_push();
-    operand o = in_memory(JIT_u32, 12);
+    operand o = operand_in_memory(JIT_u32, 12);
     uint64_t *got = support_read(loop_of(reversed_and_more, o.v), 12);
     for (size_t i = 0; i < 12; ++i)
         cr_assert_eq(got[i], (6 * o.bits[11 - i] + 3) & 0xffffffff);
@@ -466,7 +386,7 @@ Test(array, more_elements_than_u32) {
 
 static void check_concat(size_t n, const operand *parts) {
     jit_var v[32];
-    uint64_t want[32 * MOST];
+    uint64_t want[32 * OPERAND_MOST];
     size_t size = 0;
     for (size_t k = 0; k < n; ++k) {
         v[k] = parts[k].v;
@@ -486,13 +406,13 @@ static void check_concat(size_t n, const operand *parts) {
 Test(array, concat_joins_all_kinds) {
     static const size_t counts[] = {1, 2, 3, 8, 9, 20};
     for (size_t c = 0; c < sizeof counts / sizeof *counts; ++c)
-        for (size_t start = 0; start < MAKERS; ++start) {
+        for (size_t start = 0; start < OPERAND_MAKERS; ++start) {
             operand parts[32];
             jit_scope_push();
             for (size_t k = 0; k < counts[c]; ++k) {
                 size_t n = k % 4 == 3 ? 1 : k % 5 == 1 ? 0 : 3 + k;
-                operand (*make)(size_t) = makers[(start + k) % MAKERS];
-                parts[k] = make == scattered && !n ? counter(0) : make(n);
+                operand (*make)(size_t) = operand_makers[(start + k) % OPERAND_MAKERS];
+                parts[k] = make == operand_scattered && !n ? operand_counter(0) : make(n);
             }
             check_concat(counts[c], parts);
             ASSERT_OK(jit_scope_pop(0, NULL));
@@ -504,7 +424,7 @@ Test(array, concat_joins_all_types) {
         operand parts[10];
         jit_scope_push();
         for (size_t k = 0; k < 10; ++k)
-            parts[k] = in_memory(t, 1 + k % 4);
+            parts[k] = operand_in_memory(t, 1 + k % 4);
         check_concat(3, parts);
         check_concat(10, parts);
         ASSERT_OK(jit_scope_pop(0, NULL));
@@ -513,9 +433,10 @@ Test(array, concat_joins_all_types) {
 
 Test(array, concat_of_empty_arrays_is_empty) {
     jit_scope_push();
-    check_concat(3, (operand[]) {counter(0), in_memory(JIT_u32, 0), counter(0)});
-    operand one = in_memory(JIT_u32, 7);
-    jit_var v[] = {counter(0).v, one.v, in_memory(JIT_u32, 0).v};
+    check_concat(
+        3, (operand[]) {operand_counter(0), operand_in_memory(JIT_u32, 0), operand_counter(0)});
+    operand one = operand_in_memory(JIT_u32, 7);
+    jit_var v[] = {operand_counter(0).v, one.v, operand_in_memory(JIT_u32, 0).v};
     cr_assert_eq(jit_concat(3, v), one.v);
     ASSERT_OK(jit_scope_pop(0, NULL));
 }
@@ -524,10 +445,11 @@ Test(array, concat_of_empty_arrays_is_empty) {
 Test(array, no_index_is_out_of_bounds) {
     ASSERT_OK(jit_set_option("bounds_check", "1"));
     jit_scope_push();
-    operand parts[] = {in_memory(JIT_u32, 5), in_memory(JIT_u32, 9), in_memory(JIT_u32, 2)};
+    operand parts[] = {operand_in_memory(JIT_u32, 5), operand_in_memory(JIT_u32, 9),
+                       operand_in_memory(JIT_u32, 2)};
     check_concat(3, parts);
     for (size_t k = 0; k < OPERATIONS; ++k)
-        check(&operations[k], in_memory(JIT_u32, 12));
+        check(&operations[k], operand_in_memory(JIT_u32, 12));
     ASSERT_OK(jit_sync_all_devices());
     ASSERT_OK(jit_scope_pop(0, NULL));
     ASSERT_OK(jit_set_option("bounds_check", "0"));
@@ -570,7 +492,7 @@ static void expect_error(jit_var v, jit_status status, const char *words) {
 }
 
 Test(array, errors_name_what_is_wrong) {
-    jit_var v = in_memory(JIT_u32, 12).v, w = in_memory(JIT_f32, 3).v;
+    jit_var v = operand_in_memory(JIT_u32, 12).v, w = operand_in_memory(JIT_f32, 3).v;
     expect_error(jit_tile(0, 3), JIT_INVALID_HANDLE, "jit_tile");
     expect_error(jit_tile(v, SIZE_MAX / 2), JIT_INVALID_ARGUMENT, "jit_tile");
     expect_error(jit_repeat(v, (size_t) 1 << 40), JIT_INVALID_ARGUMENT, "2^40");
@@ -579,7 +501,7 @@ Test(array, errors_name_what_is_wrong) {
     expect_error(jit_slice(v, 5, 7, -1), JIT_OUT_OF_BOUNDS, "steps of -1");
     expect_error(jit_slice(v, 0, 2, PTRDIFF_MIN), JIT_OUT_OF_BOUNDS, "jit_slice");
     expect_error(jit_slice(v, 0, 2, PTRDIFF_MAX), JIT_OUT_OF_BOUNDS, "jit_slice");
-    expect_error(jit_slice(counter(0).v, 0, 1, 1), JIT_OUT_OF_BOUNDS, "jit_slice");
+    expect_error(jit_slice(operand_counter(0).v, 0, 1, 1), JIT_OUT_OF_BOUNDS, "jit_slice");
     expect_error(jit_slice(v, 0, 1, 0), JIT_INVALID_ARGUMENT, "step is 0");
     expect_error(jit_transpose(v, 5, 2), JIT_SIZE_MISMATCH, "5 rows");
     expect_error(jit_transpose(v, SIZE_MAX, SIZE_MAX), JIT_SIZE_MISMATCH, "jit_transpose");
@@ -612,9 +534,9 @@ static void make_all(const operand *o) {
 
 /* No reference is left, also without a scope of the caller's. */
 Test(array, temporaries_are_given_back) {
-    for (size_t m = 0; m < MAKERS; ++m) {
+    for (size_t m = 0; m < OPERAND_MAKERS; ++m) {
         jit_scope_push();
-        operand o = makers[m](12);
+        operand o = operand_makers[m](12);
         ASSERT_OK(jit_scope_pop(1, &o.v));
         uint64_t before = variables();
         make_all(&o);
