@@ -171,6 +171,32 @@ Test(combine_life, threads_share_results) {
     jit_unref(x);
 }
 
+static void *sort_too(void *p) {
+    jit_var v = jit_sort(*(jit_var *) p, false, NULL);
+    jit_status status = v ? jit_var_eval(v) : JIT_INVALID_HANDLE;
+    jit_unref(v);
+    return status == JIT_OK ? NULL : p;
+}
+
+/** The memory that a kernel works in is not another thread's before the kernel is over: the
+ * simulated driver tells. */
+Test(combine_life, no_two_kernels_work_in_one_place) {
+    jit_var x = ramp(N), y = ramp(N);
+    ASSERT_OK(jit_sync_thread());
+    for (int i = 0; i < 5; ++i) {
+        pthread_t t;
+        void *failed;
+        jit_var v = jit_sort(x, true, NULL);
+        ASSERT_OK(jit_var_eval(v));
+        cr_assert_eq(pthread_create(&t, NULL, sort_too, &y), 0);
+        cr_assert_eq(pthread_join(t, &failed), 0);
+        cr_assert_null(failed);
+        jit_unref(v);
+    }
+    jit_unref(x);
+    jit_unref(y);
+}
+
 /** The result of jit_compress() is in the memory of the numbers of all, and is an array like
  * others: updated in place when nobody else has it. */
 Test(combine_life, compressed_numbers_can_be_updated) {

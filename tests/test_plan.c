@@ -209,6 +209,21 @@ Test(plan, only_what_is_indexed_is_checked) {
     cr_assert(plan.group[0].program.head.flags & JITC_PROGRAM_BOUNDS);
 }
 
+/** As any other variable that a thread is evaluating: who needs it waits. */
+Test(plan, a_claimed_reduction_is_busy) {
+    jit_var sum = reduce(JIT_REDUCE_ADD, array(JIT_f32, 100));
+    uint32_t node = sum & JITC_INDEX_MASK;
+    bool busy = false;
+    jitc_graph_lock(g);
+    jitc_node_at(g, node)->flags |= JITC_NODE_CLAIMED;
+    jitc_wanted wanted = {1, &node, false};
+    cr_assert_eq(jitc_plan_make_locked(&plan, g, &options, &wanted, &busy), JIT_OK);
+    cr_assert(busy);
+    cr_assert_eq(plan.groups, 0);
+    jitc_node_at(g, node)->flags &= (uint8_t) ~JITC_NODE_CLAIMED;
+    jitc_graph_unlock(g);
+}
+
 /* ---- who shares a kernel ---- */
 
 Test(plan, reductions_and_stores_of_one_size_share_a_pass) {
