@@ -138,7 +138,7 @@ Test(combine, sums_are_pairwise_or_better) {
             x = jit_add(ones, jit_f32(support_backend(), 0));
     float sum;
     ASSERT_OK(jit_read(jit_reduce(JIT_REDUCE_ADD, x), &sum));
-    cr_assert_float_eq(sum, N * (double) 0.1f, 1, "%.9g", (double) sum);
+    cr_assert_float_eq(sum, (int) N * (double) 0.1f, 1, "%.9g", (double) sum);
     jit_var half = jit_cast(x, JIT_f16);
     ASSERT_OK(
         jit_read(jit_cast(jit_reduce(JIT_REDUCE_ADD,
@@ -281,9 +281,9 @@ Test(combine, mean_and_variance_are_two_passes) {
     for (size_t i = 0; i < N; ++i)
         sum += element_to_f64(JIT_f64, a[i]);
     for (size_t i = 0; i < N; ++i)
-        squares += pow(element_to_f64(JIT_f64, a[i]) - sum / N, 2);
-    cr_assert_float_eq(element_to_f64(JIT_f64, read_one(v[1])), sum / N, 1e-12);
-    cr_assert_float_eq(element_to_f64(JIT_f64, read_one(v[0])), squares / N, 1e-10);
+        squares += pow(element_to_f64(JIT_f64, a[i]) - sum / (int) N, 2);
+    cr_assert_float_eq(element_to_f64(JIT_f64, read_one(v[1])), sum / (int) N, 1e-12);
+    cr_assert_float_eq(element_to_f64(JIT_f64, read_one(v[0])), squares / (int) N, 1e-10);
     free(a);
 }
 
