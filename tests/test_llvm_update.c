@@ -240,11 +240,11 @@ Test(llvm_update, every_operation_on_every_type_on_every_machine) {
 
 /* 9000 lanes are two groups. 12000 elements of any type are too many for tables. */
 Test(llvm_update, every_operation_on_every_type_by_several_threads) {
-    for (int i = 0; i < THREADS; i++) {
+    for (int i = 0; i < THREADS; i += 2) {
         runner r;
         cr_assert(open_runner(&r, NULL, threads[i]));
         for_each_operation(&r, (updates) {.lanes = 9000, .size = 99});
-        if (threads[i] > 2)
+        if (i)
             for_each_operation(&r, (updates) {.lanes = 20000, .size = 12000});
         runner_finish(&r);
     }
@@ -257,12 +257,12 @@ Test(llvm_update, tables_of_all_sizes) {
         runner r;
         cr_assert(open_runner(&r, NULL, threads[i]));
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++)
-            for (int how = RANDOM; how <= APART; how++) {
+            for (int how = k % 2; how <= APART; how += 2) {
                 updates u = {.type = k % 2 ? JIT_u32 : JIT_f64,
                              .lanes = k % 3 ? 20011 : 8192,
                              .size = sizes[k],
                              .spread = (spread) how,
-                             .level = how == EQUAL ? 2 : 0,
+                             .level = k == 5 ? 2 : 0,
                              .flags = how == APART ? JITC_PROGRAM_BOUNDS : 0};
                 check(&r, &u);
             }
@@ -282,7 +282,8 @@ Test(llvm_update, elements_that_no_lane_names_keep_their_bits) {
         uint32_t elements[SIZE], *index = calloc(LANES + JITC_PADDING, 4);
         cr_assert(open_runner(&r, NULL, threads[i]));
         for (int k = 0; k < LANES; k++)
-            ones[k] = 1;
+            ones[k] = k != 7;
+        index[7] = 4; /* +0 to -0 */
         for (int k = 0; k < SIZE; k++)
             elements[k] = (uint32_t) special[k % 4];
         p.head.flags = JITC_PROGRAM_SCRATCH;
@@ -292,9 +293,9 @@ Test(llvm_update, elements_that_no_lane_names_keep_their_bits) {
         uint32_t target = add_buffer(&p, JIT_f32, elements, SIZE, params);
         add(&p, JITC_OP_scatter_reduce, JIT_f32, target, value, at);
         run(&r, &p, 0, LANES, params);
-        cr_assert_eq(elements[0], 0x461c4000); /* 10000 */
+        cr_assert_eq(elements[0], 0x461c3c00); /* 9999 */
         for (int k = 1; k < SIZE; k++)
-            cr_assert_eq(elements[k], special[k % 4]);
+            cr_assert_eq(elements[k], k == 4 ? 0 : special[k % 4]);
         jitc_program_finish(&p);
         runner_finish(&r);
         free(ones);
@@ -310,32 +311,31 @@ static int compare_words(const void *a, const void *b) {
 }
 
 /** With ones, the old values of one element are a row of numbers. */
-static void check_old(runner *r, jit_dtype t, uint64_t size, int level) {
-    enum { LANES = 20000 };
-    updates u = {.type = t, .op = JIT_REDUCE_ADD, .lanes = LANES, .size = size};
+static void check_old(runner *r, jit_dtype t, uint64_t lanes, uint64_t size, int level) {
+    updates u = {.type = t, .op = JIT_REDUCE_ADD, .lanes = lanes, .size = size};
     u.masked = u.part = true;
     u.spread = APART;
     u.level = level;
     arrays a;
-    uint64_t params[32], *seen = malloc(LANES * 8);
+    uint64_t params[32], *seen = malloc(lanes * 8);
     arrays_init(&a, &u);
-    for (uint64_t i = 0; i < LANES; i++)
+    for (uint64_t i = 0; i < lanes; i++)
         write_element(t, a.values, i, 1);
     memset(a.elements, 0, GUARD + size * width(&u));
     jitc_program p = {0};
     build(&p, &u, &a, params);
-    run(r, &p, level, LANES, params);
+    run(r, &p, level, lanes, params);
     for (uint64_t e = 0; e < size; e++) {
         uint64_t count = 0;
-        for (uint64_t i = 0; i < LANES; i++)
+        for (uint64_t i = 0; i < lanes; i++)
             if (a.mask[i] && a.index[i] == e)
                 seen[count++] = read_element(t, a.old, i);
         qsort(seen, count, 8, compare_words);
-        for (uint64_t k = 0; k < count && count < 128; k++)
+        for (uint64_t k = 0; k < count && (count < 128 || jitc_dtypes[t].bits > 16); k++)
             cr_assert_eq(seen[k], k, "element %lu", e);
         cr_assert_eq(read_element(t, a.elements + GUARD, e), count & jitc_bits_mask(t));
     }
-    for (uint64_t i = 0; i < LANES; i++)
+    for (uint64_t i = 0; i < lanes; i++)
         if (!a.mask[i] || a.index[i] >= size)
             cr_assert_eq(read_element(t, a.old, i), 0);
     free(seen);
@@ -348,9 +348,42 @@ Test(llvm_update, old_values_are_those_of_some_order) {
         runner r;
         cr_assert(open_runner(&r, threads[i] == 2 ? "x86-64" : NULL, threads[i]));
         for (int t = JIT_i8; t <= JIT_u64; t++)
-            check_old(&r, (jit_dtype) t, t % 2 ? 300 : 1, t % 3 ? 0 : 2);
+            check_old(&r, (jit_dtype) t, 20000, t % 2 ? 300 : 1, t % 3 ? 0 : 2);
         runner_finish(&r);
     }
+}
+
+/** One launch after the other, so that all threads have come before the last. */
+Test(llvm_update, no_lane_is_lost_where_threads_meet) {
+    enum { LAUNCHES = 30 };
+    runner r;
+    jitc_program p = {0};
+    jitc_source *source;
+    jitc_blob code;
+    jitc_kernel *k;
+    arrays a;
+    uint64_t params[32], number = 0;
+    updates u = {.type = JIT_u32, .lanes = 300000, .size = 1, .spread = EQUAL, .part = true};
+    cr_assert(open_runner(&r, NULL, 5));
+    arrays_init(&a, &u);
+    for (uint64_t i = 0; i < u.lanes; i++)
+        write_element(u.type, a.values, i, 1);
+    write_element(u.type, a.elements, GUARD / 4, 0);
+    build(&p, &u, &a, params);
+    cr_assert_eq(r.b->lower(r.b, 0, &p, &source), JIT_OK);
+    cr_assert_eq(r.b->compile(r.b, source, 0, &code), JIT_OK);
+    cr_assert_eq(r.b->load(r.b, 0, &p, &code, &k), JIT_OK);
+    jitc_launch_args args = {.lanes = u.lanes, .params = params, .count = p.head.params};
+    for (int i = 0; i < LAUNCHES; i++)
+        cr_assert_eq(r.b->launch(r.s, k, &args, &number), JIT_OK);
+    cr_assert_eq(r.b->wait(r.s, number), JIT_OK);
+    cr_assert_eq(read_element(u.type, a.elements, GUARD / 4), LAUNCHES * u.lanes);
+    r.b->kernel_destroy(r.b, k);
+    r.b->source_destroy(r.b, source);
+    free(code.data);
+    jitc_program_finish(&p);
+    arrays_finish(&a);
+    runner_finish(&r);
 }
 
 /* In loops. */

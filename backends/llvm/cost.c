@@ -70,6 +70,13 @@ uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes) {
     return ns_per_lane / one < 1e9 ? (uint32_t) (ns_per_lane / one) + 1 : 1000000000;
 }
 
+uint64_t jitc_cost_loop_block(uint64_t block, uint64_t lanes, int threads) {
+    enum { LEAST = 256, MOST = 2048 };
+    uint64_t share = lanes / ((uint64_t) threads * 16) / 64 * 64;
+    share = share < LEAST ? LEAST : share > MOST ? MOST : share;
+    return block < share ? block : share;
+}
+
 uint64_t jitc_cost_block(double ns_per_lane, uint64_t lanes, int threads) {
     enum { BLOCK = 16384 };
     uint64_t share = lanes / ((uint64_t) threads * 16);

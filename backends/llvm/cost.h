@@ -11,4 +11,6 @@ double jitc_cost_of_values(const jitc_program *p);
 uint32_t jitc_cost_operations(double ns_per_lane, unsigned native_bytes);
 /** Lanes of a block of a launch: 64 at least, a multiple of 64. */
 uint64_t jitc_cost_block(double ns_per_lane, uint64_t lanes, int threads);
+/** The same where loops make some lanes dear, and nobody knows which: `block`, or less. */
+uint64_t jitc_cost_loop_block(uint64_t block, uint64_t lanes, int threads);
 #endif

@@ -166,6 +166,8 @@ static jit_status launch(jitc_stream *s, jitc_kernel *k, const jitc_launch_args 
     if (kernel->sort.sorts)
         return jitc_sort_launch_plan(&kernel->sort, jitc_llvm_queue(s), kernel->threads, &t,
                                      number);
+    if (kernel->tables.loops && !jitc_shape_combines(&kernel->shape))
+        t.block = jitc_cost_loop_block(t.block, t.lanes, jitc_pool_threads(pool));
     if (kernel->tables.updates)
         return jitc_tables_launch(&kernel->tables, jitc_llvm_queue(s), &t, number);
     if (jitc_shape_combines(&kernel->shape))
