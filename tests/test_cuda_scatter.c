@@ -381,6 +381,26 @@ Test(cuda_scatter, values_are_combined_in_loops) {
     check_loop(3000);
 }
 
+/** Lanes count until they have got 100 or more: those behind the end, which get nothing, must not.
+ */
+Test(cuda_scatter, loops_go_by_old_values) {
+    enum { LANES = 33 };
+    static uint32_t counter[1];
+    begin();
+    counter[0] = 0;
+    p.head.flags |= JITC_PROGRAM_LOOPS;
+    cuda_run_array(&r, JIT_u32, counter, 1);
+    uint32_t buffer = add_buffer(&p, JIT_u32, counter, 1, r.params), zero = u32(0);
+    uint32_t loop = add_flagged(&p, (jitc_inst) {.op = JITC_OP_loop});
+    uint32_t old = combine(JIT_u32, JIT_REDUCE_ADD, JITC_AUX_PART, buffer, u32(1), zero);
+    add(&p, JITC_OP_test, JIT_bool, add(&p, JITC_OP_lt, JIT_bool, old, u32(100), 0), loop, 0);
+    add(&p, JITC_OP_end, JIT_bool, loop, 0, 0);
+    add_scratch();
+    cuda_run_device(&r, &p, LANES);
+    cr_expect_eq(*(const uint32_t *) r.got[0], 100 + LANES);
+    end();
+}
+
 /* Launches. */
 
 static jitc_cuda_targets_plan plan(bool direct, uint8_t bytes, uint64_t size, uint64_t lanes) {

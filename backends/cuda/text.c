@@ -299,7 +299,7 @@ static void put_instruction(kernel *k, uint32_t n) {
         case JITC_OP_phi:
         case JITC_OP_test:
         case JITC_OP_next:
-        case JITC_OP_end: jitc_cuda_put_loop(&k->w, k->p, n); break;
+        case JITC_OP_end: jitc_cuda_put_loop(k, n); break;
         default: put_value(k, n); break;
     }
 }

@@ -4,7 +4,7 @@
  *   #pragma unroll 8
  *   for (;;) {
  *       const bool v6 = ...;           the condition
- *       if (!v6) break;
+ *       if (!(v6)) break;
  *       const f32 v7 = ...;            the body
  *       v4 = v7;
  *   }
@@ -13,7 +13,6 @@
  * off. To keep them running under a mask takes twice the time. Copies of a short body, each with
  * its own exit, save 14 % in Mandelbrot's: the states need not move between registers. */
 #include "cuda/text_loop.h"
-#include "cuda/expression.h"
 
 enum { UNROLLED = 8, UNROLLED_WORK = 30 };
 
@@ -68,16 +67,24 @@ static void put_next(jitc_cuda_writer *w, const jitc_program *p, uint32_t n) {
                    is_overwritten(p, n) ? n : p->inst[n].b);
 }
 
-void jitc_cuda_put_loop(jitc_cuda_writer *w, const jitc_program *p, uint32_t n) {
-    const jitc_inst *i = &p->inst[n];
+/** Lanes that repeat another one do not enter: where loops combine values into arrays and go by
+ * what was there, they would find nothing, maybe for ever. */
+static void put_test(jitc_cuda_body *k, const jitc_inst *i) {
+    const char *live = k->repeats ? " && live" : "";
+    if (is_once(k->p, i->b))
+        jitc_cuda_putf(&k->w, "    if (%v%s) {\n", i->a, live);
+    else
+        jitc_cuda_putf(&k->w, "    if (!(%v%s)) break;\n", i->a, live);
+}
+
+void jitc_cuda_put_loop(jitc_cuda_body *k, uint32_t n) {
+    const jitc_inst *i = &k->p->inst[n];
     switch (i->op) {
-        case JITC_OP_loop: put_begin(w, p, n); break;
-        case JITC_OP_test:
-            jitc_cuda_putf(w, is_once(p, i->b) ? "    if (%v) {\n" : "    if (!%v) break;\n", i->a);
-            break;
-        case JITC_OP_next: put_next(w, p, n); break;
+        case JITC_OP_loop: put_begin(&k->w, k->p, n); break;
+        case JITC_OP_test: put_test(k, i); break;
+        case JITC_OP_next: put_next(&k->w, k->p, n); break;
         case JITC_OP_end:
-            jitc_cuda_put_text(w, is_once(p, i->a) ? "    }\n    }\n" : "    }\n");
+            jitc_cuda_put_text(&k->w, is_once(k->p, i->a) ? "    }\n    }\n" : "    }\n");
             break;
         default: break; /* phi: written with its loop */
     }
