@@ -175,7 +175,7 @@ static void write_gather(writing *w, const scatter_work *work) {
 
 static uint32_t coordinate(writing *w, uint32_t pixel, jitc_op op, float length, float start) {
     uint32_t x = apply(w, JITC_OP_cast, JIT_f32, u32(w, op, pixel, SCATTER_WIDTH), 0);
-    x = apply(w, JITC_OP_mul, JIT_f32, x, real(w, length / SCATTER_WIDTH));
+    x = apply(w, JITC_OP_mul, JIT_f32, x, real(w, length / (float) SCATTER_WIDTH));
     return apply(w, JITC_OP_add, JIT_f32, x, real(w, start));
 }
 
