@@ -61,18 +61,31 @@ static jit_status find_array(wiring *w, size_t call, size_t j) {
     return JIT_OK;
 }
 
-/* Do all callables give one argument as result j, which has another size than the lanes? */
-static void find_passed(wiring *w, size_t j) {
-    jitc_calls *c = w->calls;
-    uint64_t lanes = c->lanes;
+/* The argument that all callables give as result j, or `args`. */
+static size_t find_passed(const wiring *w, size_t j) {
     size_t arg = find_arg(w, 0, value_of(w, 0, j));
-    if (arg == c->args || jitc_loop_join(&lanes, jitc_node_size(node_of(w, 0, j))))
-        return;
-    for (size_t call = 1; call < c->n; ++call)
+    for (size_t call = 1; call < w->calls->n; ++call)
         if (find_arg(w, call, value_of(w, call, j)) != arg)
-            return;
-    w->result[j].array = true;
-    w->result[j].arg = arg;
+            return w->calls->args;
+    return arg;
+}
+
+/* Arguments of another size than the lanes are passed on as they are. What others give says how
+ * many lanes there are. */
+static void find_passed_arrays(wiring *w) {
+    jitc_calls *c = w->calls;
+    for (size_t j = 0; j < c->results; ++j) {
+        bool passed = w->result[j].array || find_passed(w, j) != c->args;
+        for (size_t call = 0; call < c->n && !passed; ++call)
+            jitc_loop_join(&c->lanes, jitc_node_size(node_of(w, call, j)));
+    }
+    for (size_t j = 0; j < c->results; ++j) {
+        size_t arg = find_passed(w, j);
+        if (arg == c->args || w->result[j].array)
+            continue;
+        w->result[j].array = !jitc_loop_join(&c->lanes, jitc_node_size(node_of(w, 0, j)));
+        w->result[j].arg = arg;
+    }
 }
 
 static jit_status check_array(const wiring *w, size_t call, size_t j) {
@@ -116,8 +129,7 @@ static jit_status check_results(wiring *w) {
     for (size_t call = 0; call < w->calls->n; ++call)
         for (size_t j = 0; j < w->calls->results; ++j)
             TRY(find_array(w, call, j));
-    for (size_t j = 0; j < w->calls->results; ++j)
-        find_passed(w, j);
+    find_passed_arrays(w);
     for (size_t call = 0; call < w->calls->n; ++call)
         for (size_t j = 0; j < w->calls->results; ++j)
             TRY(check_value(w, call, j));
