@@ -156,16 +156,27 @@ static jit_status check_node(const jitc_order *o, uint32_t i) {
     return JIT_OK;
 }
 
+/* What is in memory when a kernel has ended. */
+static void mark_final(jitc_order *o, uint32_t i) {
+    uint32_t owner = o->inside[i].owner;
+    if (owner != JITC_NONE) {
+        jitc_region *r = &o->region[o->inside[owner].own - 1];
+        o->inside[owner].final = true;
+        r->stored |= jitc_order_node(o, owner)->op == JITC_OP_next;
+    }
+    o->combines |= jitc_op_combines(jitc_order_node(o, i)->op);
+}
+
 jit_status jitc_loops_find_arrays(jitc_order *o) {
+    o->combines = false;
     for (uint32_t i = 0; i < o->count; ++i)
         if (o->inside[i].needed)
             TRY(find_array(o, i));
+    for (uint32_t i = 0; i < o->count; ++i)
+        mark_final(o, i);
     for (uint32_t i = 0; i < o->count; ++i) {
-        uint32_t owner = o->inside[i].owner;
-        if (owner != JITC_NONE)
-            o->inside[owner].final = true;
-        if (owner != JITC_NONE && jitc_order_node(o, owner)->op == JITC_OP_next)
-            o->region[o->inside[owner].own - 1].stored = true;
+        if (o->inside[i].final)
+            o->region[o->inside[i].own - 1].writes = true;
         if (o->inside[i].needed)
             TRY(check_node(o, i));
     }

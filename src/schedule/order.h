@@ -53,6 +53,7 @@ typedef struct jitc_region {
     uint32_t back, start;                 /* entry behind it; place of its first one */
     uint32_t inst;                        /* its `loop` instruction */
     bool tested;                          /* its `test` is written */
+    bool writes;                          /* arrays, outside of other loops */
     bool stored; /* it writes an array whose result nobody wants: results are written by one kernel
                   */
 } jitc_region;
@@ -76,9 +77,10 @@ typedef struct jitc_order {
     size_t stored_capacity;
     uint32_t *last; /* for cutting: last use in the list */
     size_t last_capacity;
-    bool loops; /* there are some: the rest is about them */
-    bool apart; /* arrays go from branch to branch through memory, not in one kernel */
-    bool torn;  /* they would have to: a loop has no place that suits all who need it */
+    bool loops;    /* there are some: the rest is about them */
+    bool combines; /* something combines lanes: there are kernels without scatters */
+    bool apart;    /* arrays go from branch to branch through memory, not in one kernel */
+    bool torn;     /* they would have to: a loop has no place that suits all who need it */
     jitc_inside *inside;
     size_t inside_capacity;
     jitc_region *region;
@@ -173,6 +175,14 @@ static inline uint32_t jitc_order_part(const jitc_order *o, uint32_t position) {
         jitc_order_node(o, part)->a != o->at[position].node)
         return JITC_NONE;
     return part;
+}
+
+/** Do kernels that come later use a position from memory? Values of a loop that writes arrays as
+ * well, since that is in a kernel apart from what combines lanes. */
+static inline bool jitc_order_ends_kernel(const jitc_order *o, uint32_t position) {
+    return jitc_order_writes(o, position) ||
+           (o->loops && o->combines && jitc_order_node(o, position)->op == JITC_OP_result &&
+            !o->inside[position].region && o->region[o->inside[position].own - 1].writes);
 }
 
 /** Append everything that `root` needs. *busy as in jitc_plan_make_locked(). */

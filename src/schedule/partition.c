@@ -43,7 +43,7 @@ static uint32_t later(uint32_t a, uint32_t b) {
 
 /* First stage in which the value of a position can be used. */
 static uint32_t usable(const jitc_order *o, uint32_t position) {
-    return o->place[position].stage + jitc_order_writes(o, position);
+    return o->place[position].stage + jitc_order_ends_kernel(o, position);
 }
 
 /* Operands first: stages and costs; arrays that are indexed become targets. */
@@ -70,9 +70,9 @@ static jit_status place_forward(jitc_plan *p, uint32_t position) {
             cost += o->place[i].cost;
         }
     }
-    bool in_memory = jitc_op_is_leaf(n->op) || jitc_order_writes(o, position);
+    bool in_memory = jitc_op_is_leaf(n->op) || jitc_order_ends_kernel(o, position);
     place->cost = in_memory ? 0 : cost < COST_LIMIT ? cost : COST_LIMIT;
-    if (jitc_order_writes(o, position))
+    if (jitc_order_ends_kernel(o, position))
         TRY(add_target(p, position));
     return JIT_OK;
 }
@@ -349,6 +349,13 @@ static jit_status collect_combined(jitc_order *o, uint32_t target, uint32_t mark
     return collect(o, position, mark);
 }
 
+/* Where to collect from. The `next` of an array that nobody wants comes with its loop, whose
+ * condition is met first from the end only. */
+static uint32_t start_of(const jitc_order *o, uint32_t target) {
+    bool next = jitc_order_node(o, target)->op == JITC_OP_next;
+    return next ? o->region[o->inside[target].own - 1].end : target;
+}
+
 /* One kernel (or, if it is long, several) for targets first ... end-1, which share it. */
 static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t first, size_t end) {
     jitc_order *o = p->order;
@@ -360,7 +367,7 @@ static jit_status make_kernel(jitc_plan *p, const jitc_options *options, size_t 
     size_t maps = place->kernel >= JITC_KERNEL_APART ? o->list_count : SIZE_MAX;
     for (size_t i = first; i < end; ++i)
         if (!o->at[o->target[i]].ready)
-            TRY(collect(o, o->target[i], mark));
+            TRY(collect(o, start_of(o, o->target[i]), mark));
     if (o->loops)
         TRY(jitc_loops_sort(o, mark));
     return o->list_count ? emit_parts(p, options, place->lanes, maps) : JIT_OK;

@@ -6,6 +6,8 @@
  *   order.c       every node that the roots need, operands first ("positions")
  *   partition.c   which of them have to be in memory; the kernels, in order of launch
  *   share.c       which of these are written by one kernel
+ *   loops.c       which nodes are inside of which loop; loop_arrays.c: what loops scatter into
+ *   nest.c        the nodes of a kernel, with each loop in one piece
  *   list.c        the program and the parameters of each, from a list of positions
  *
  * A node has to be in memory (it is a "target") if it is a root, if it is indexed by a gather or
