@@ -1,4 +1,5 @@
 /* test_loop_memory.c: loops that gather and scatter, and their results in other kernels. */
+#include "api/runtime.h"
 #include "loop_world.h"
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,72 @@ Test(loop_memory, loops_that_scatter_into_one_array_come_one_after_the_other) {
     for (uint32_t k = 0; k < 10; ++k)
         expected[(k + 6) % 10] = k + 200;
     loop_world_expect_u32(s[0], 10, expected, "the last round");
+}
+
+/* Lane i takes i mod 4 numbers from a counter, one in each iteration. */
+static void taking_loop(size_t n, jit_var *counter, jit_var *sum) {
+    jit_var i = jit_counter(B, n), s[] = {zeros(1), lit(0), lit(0)}, old;
+    jit_loop *l = jit_loop_begin(3, s);
+    jit_loop_condition(l, jit_lt(s[2], jit_and(i, lit(3))));
+    old = jit_scatter_inc(&s[0], jit_mul(i, lit(0)), 0);
+    s[1] = jit_add(s[1], old);
+    s[2] = jit_add(s[2], lit(1));
+    ASSERT_OK(jit_loop_end(l, 3, s));
+    *counter = s[0];
+    *sum = s[1];
+}
+
+Test(loop_memory, old_values_of_a_counter_are_all_different) {
+    enum { N = 200, TAKEN = N / 4 * 6 };
+    for (int keep = 0; keep < 2; ++keep) {
+        jit_var counter, sum;
+        uint32_t found[N], total = 0;
+        taking_loop(N, &counter, &sum);
+        if (keep)
+            jit_schedule(counter);
+        ASSERT_OK(jit_read(sum, found));
+        for (uint32_t i = 0; i < N; ++i)
+            total += found[i];
+        cr_assert_eq(total, TAKEN * (TAKEN - 1) / 2, "each number once, not %u", total);
+        if (keep)
+            loop_world_expect_u32(counter, 1, (uint32_t[]) {TAKEN}, "counter");
+    }
+    jit_var counter, sum;
+    taking_loop(N, &counter, &sum);
+    jit_var all = jit_reduce(JIT_REDUCE_ADD, sum), both[] = {all, counter};
+    jit_schedule(counter);
+    loop_world_kernels(2, both);
+    loop_world_expect_u32(all, 1, (uint32_t[]) {TAKEN * (TAKEN - 1) / 2}, "a reduction behind it");
+}
+
+Test(loop_memory, the_condition_does_not_depend_on_a_scatter) {
+    jit_var s[] = {zeros(1), lit(0)}, old, i = jit_counter(B, 4);
+    jit_loop *l = jit_loop_begin(2, s);
+    old = jit_scatter_inc(&s[0], jit_mul(i, lit(0)), 0);
+    jit_loop_condition(l, jit_lt(old, lit(10)));
+    s[1] = jit_add(s[1], lit(1));
+    ASSERT_OK(jit_loop_end(l, 2, s));
+    cr_assert_eq(jit_var_eval(s[1]), JIT_INVALID_ARGUMENT);
+    cr_assert(strstr(jit_error(), "condition"), "%s", jit_error());
+    jit_error_clear();
+}
+
+/* An export evaluates another variable of the same value, which others may write to. */
+Test(loop_memory, twins_of_a_result_have_memory_of_their_own) {
+    jit_var updated, count;
+    void *a, *b;
+    scattering_loop(zeros(100), &updated, &count);
+    jitc_graph *g = jitc_api_graph("test");
+    jit_var twin = jitc_trace_twin(g, "test", updated), other = jitc_trace_twin(g, "test", count);
+    jit_schedule(twin);
+    jit_schedule(other);
+    jit_schedule(count);
+    expect_scattered(updated);
+    expect_scattered(twin);
+    ASSERT_OK(jit_data(updated, &a));
+    ASSERT_OK(jit_data(twin, &b));
+    cr_assert_neq(a, b);
+    loop_world_expect_u32(other, 10, numbers, "a value");
 }
 
 /* ---- kernels ---- */

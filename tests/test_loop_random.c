@@ -104,7 +104,7 @@ static void run_statement(model *m, uint32_t lane, const statement *s) {
         case ASSIGN: r[s->to] = results[s->op]; break;
         case CHOOSE: r[s->to] = a < b ? c : s->literal; break;
         case READ: r[s->to] = a % 29 < TABLE && (b & 3) ? table[a % 29] : 0; break;
-        case COUNT: m->counts[a % COUNTS] = a % COUNTS + 7; break;
+        case COUNT: m->counts[a % COUNTS] += b; break;
         case WRITE:
             if (b & 1)
                 m->places[lane * PLACES + a % PLACES] = c;
@@ -187,7 +187,8 @@ static void record_statement(const statement *s, jit_var *v) {
         case CHOOSE: v[s->to] = jit_select(jit_lt(a, b), c, lit(s->literal)); break;
         case READ: v[s->to] = jit_gather(table_var, mod(a, 29), mask); break;
         case COUNT:
-            *counts = jit_scatter(*counts, jit_add(mod(a, COUNTS), lit(7)), mod(a, COUNTS), 0);
+            b = jit_sub(jit_add(b, lane_var), lane_var); /* of every lane, if it is one for all */
+            *counts = jit_scatter_reduce(JIT_REDUCE_ADD, *counts, b, mod(a, COUNTS), 0);
             break;
         case WRITE:
             *places = jit_scatter(*places, c, place, jit_ne(jit_and(b, lit(1)), lit(0)));
@@ -221,10 +222,21 @@ static void start(model *m, jit_var *v) {
     v[REGISTERS + 1] = jit_from_host(B, JIT_u32, m->places, LANES * PLACES);
 }
 
+/* The sum over lanes of a register, to be evaluated with the others. */
+static jit_var sum_of(const model *m, const jit_var *v, size_t k, uint32_t *expected) {
+    *expected = 0;
+    for (size_t lane = 0; lane < jit_size(v[k]); ++lane)
+        *expected += m->r[lane][k];
+    jit_var sum = jit_reduce(JIT_REDUCE_ADD, v[k]);
+    jit_schedule(sum);
+    return sum;
+}
+
 static void check(const model *m, const jit_var *v, uint32_t seed) {
     char what[64];
-    uint32_t values[LANES];
+    uint32_t values[LANES], total = 0;
     size_t order[STATES], first = random_below(STATES);
+    jit_var sum = random_below(2) ? sum_of(m, v, first % REGISTERS, &total) : 0;
     for (size_t i = 0; i < STATES; ++i) { /* some together, in any order */
         order[i] = (first + i * 5) % STATES;
         if (random_below(2))
@@ -242,6 +254,8 @@ static void check(const model *m, const jit_var *v, uint32_t seed) {
         else
             loop_world_expect_u32(v[k], jit_size(v[k]), values, what);
     }
+    if (sum)
+        loop_world_expect_u32(sum, 1, &total, "sum of a register");
 }
 
 /* Some values are used again when they have been evaluated. */
