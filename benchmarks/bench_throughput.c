@@ -90,7 +90,7 @@ static bool give_inputs(subject *s, const workload *w, const workload_arrays *a)
     for (size_t k = 0; k < w->inputs; ++k)
         s->inputs[k] = e->floats(e, a->inputs[k], a->n);
     s->index = w->indexed ? e->indices(e, a->index, a->n) : 0;
-    return s->inputs[0] != 0 && (!w->indexed || s->index != 0);
+    return s->inputs[0] != 0 && (!w->indexed || s->index != 0) && (!w->combines || e->sum);
 }
 
 static void take_inputs(subject *s) {
@@ -104,12 +104,13 @@ static void take_inputs(subject *s) {
 /* Does the engine find what the loop in C has written to the output? */
 static bool agrees(subject *s, const workload_arrays *a) {
     float values[CHECKED];
+    size_t count = s->work->results ? s->work->results : CHECKED;
     const engine *e = &s->engine;
     workload_tape tape = {.engine = e, .inputs = s->inputs, .index = s->index};
     engine_var result = s->work->trace(&tape);
-    bool same = e->evaluate(e, result) && e->read(e, result, values, CHECKED);
+    bool same = e->evaluate(e, result) && e->read(e, result, values, count);
     workload_release(&tape);
-    for (size_t i = 0; same && i < CHECKED; ++i)
+    for (size_t i = 0; same && i < count; ++i)
         same = fabsf(values[i] - a->output[i]) <= 1e-4f * (1 + fabsf(a->output[i]));
     if (!same)
         fprintf(stderr, "%s: wrong result of %s\n", e->name, s->work->name);
@@ -118,7 +119,7 @@ static bool agrees(subject *s, const workload_arrays *a) {
 
 /* NumPy alone has no error function. */
 static bool numpy_has(const workload *w) {
-    return strcmp(w->name, "erf") != 0 && strcmp(w->name, "black_scholes") != 0;
+    return !w->combines && strcmp(w->name, "erf") != 0 && strcmp(w->name, "black_scholes") != 0;
 }
 
 static bench_goal goal_of(const workload *w) {
@@ -146,7 +147,7 @@ static void measure_row(session *s, bench_row *row, const workload *w, const wor
         bench_row_add(row, "sleef", sleef.function ? sample_sleef : NULL, &sleef);
     if (s->threads == 1 && numpy_has(w))
         bench_row_add(row, "numpy", s->numpy ? sample_python : NULL, &numpy);
-    bench_row_add(row, "torch", s->torch ? sample_python : NULL, &torch);
+    bench_row_add(row, "torch", s->torch && !w->combines ? sample_python : NULL, &torch);
     bench_measure(s->bench, row);
     for (size_t i = 0; i < ENGINES; ++i)
         if (ready[i])
@@ -167,6 +168,14 @@ static void measure(session *s, const char *name, int log_size) {
     workload_finish(&arrays);
 }
 
+static void measure_combining(session *s) {
+    static const char *const names[] = {"sum", "dot", "sum_of_squares", "prefix_sum", "compress"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+        measure(s, names[i], 20);
+        measure(s, names[i], 24);
+    }
+}
+
 static void measure_with_threads(session *s, int threads) {
     static const char *const math[] = {"exp", "log", "sin", "cos", "pow", "erf"};
     s->threads = threads;
@@ -183,6 +192,7 @@ static void measure_with_threads(session *s, int threads) {
     measure(s, "black_scholes", 20);
     measure(s, "black_scholes", 24);
     measure(s, "gather", 24);
+    measure_combining(s);
     for (size_t i = 0; threads == 1 && i < sizeof math / sizeof *math; ++i)
         measure(s, math[i], 20);
     python_peer_destroy(s->numpy);

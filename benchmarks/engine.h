@@ -39,6 +39,10 @@ struct engine {
     engine_var (*gather)(const engine *e, engine_var source, engine_var index);
     engine_var (*unary)(const engine *e, engine_function f, engine_var a);
     engine_var (*pow)(const engine *e, engine_var a, engine_var b);
+    /* NULL: not known of this library. The last gives numbers of elements of a that are below b. */
+    engine_var (*sum)(const engine *e, engine_var a);
+    engine_var (*prefix_sum)(const engine *e, engine_var a);
+    engine_var (*compress_less)(const engine *e, engine_var a, engine_var b);
     bool (*evaluate)(const engine *e, engine_var v); /* launches, does not wait */
     void (*sync)(const engine *e);
     bool (*read)(const engine *e, engine_var v, float *destination, size_t size);

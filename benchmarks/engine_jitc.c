@@ -59,6 +59,25 @@ static engine_var power(const engine *e, engine_var a, engine_var b) {
     return jit_pow(a, b);
 }
 
+static engine_var sum(const engine *e, engine_var a) {
+    (void) e;
+    return jit_reduce(JIT_REDUCE_ADD, a);
+}
+
+static engine_var prefix_sum(const engine *e, engine_var a) {
+    (void) e;
+    return jit_prefix_reduce(JIT_REDUCE_ADD, a, false, false);
+}
+
+static engine_var compress_less(const engine *e, engine_var a, engine_var b) {
+    jit_var mask = jit_lt(a, b), numbers = 0, count = 0;
+    (void) e;
+    jit_compress_padded(mask, &numbers, &count);
+    jit_unref(count);
+    jit_unref(mask);
+    return numbers;
+}
+
 static bool evaluate(const engine *e, engine_var v) {
     (void) e;
     if (jit_var_eval(v) == JIT_OK)
@@ -100,6 +119,9 @@ bool engine_jitc_open(engine *e) {
                    .gather = gather,
                    .unary = unary,
                    .pow = power,
+                   .sum = sum,
+                   .prefix_sum = prefix_sum,
+                   .compress_less = compress_less,
                    .evaluate = evaluate,
                    .sync = synchronise,
                    .read = read_floats,

@@ -2,6 +2,7 @@
  * Layer: benchmarks. May include: nothing of the library. */
 #include "workload.h"
 #include "peers/hand.h"
+#include "peers/hand_combine.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,41 @@ static void hand_run_pow(const workload_arrays *a) {
     hand_math_find("pow")(a->output, a->inputs[0], a->inputs[1], a->n);
 }
 
+static engine_var trace_sum(workload_tape *t) {
+    return keep(t, t->engine->sum(t->engine, t->inputs[0]));
+}
+static void hand_run_sum(const workload_arrays *a) {
+    a->output[0] = hand_sum(a->inputs[0], a->n);
+}
+
+static engine_var trace_dot(workload_tape *t) {
+    return keep(t, t->engine->sum(t->engine, multiply(t, t->inputs[0], t->inputs[1])));
+}
+static void hand_run_dot(const workload_arrays *a) {
+    a->output[0] = hand_dot(a->inputs[0], a->inputs[1], a->n);
+}
+
+static engine_var trace_squares(workload_tape *t) {
+    return keep(t, t->engine->sum(t->engine, multiply(t, t->inputs[0], t->inputs[0])));
+}
+static void hand_run_squares(const workload_arrays *a) {
+    a->output[0] = hand_dot(a->inputs[0], a->inputs[0], a->n);
+}
+
+static engine_var trace_prefix_sum(workload_tape *t) {
+    return keep(t, t->engine->prefix_sum(t->engine, t->inputs[0]));
+}
+static void hand_run_prefix_sum(const workload_arrays *a) {
+    hand_prefix_sum(a->output, a->inputs[0], a->n);
+}
+
+static engine_var trace_compress(workload_tape *t) {
+    return keep(t, t->engine->compress_less(t->engine, t->inputs[0], number(t, 0.5f)));
+}
+static void hand_run_compress(const workload_arrays *a) {
+    hand_compress((uint32_t *) (void *) a->output, a->inputs[0], 0.5f, a->n);
+}
+
 /* A function of one argument. */
 #define MATH(name, FUNCTION)                                                                       \
     static engine_var trace_##name(workload_tape *t) {                                             \
@@ -123,21 +159,28 @@ MATH(erf, ERF)
 #undef MATH
 
 const workload workload_table[] = {
-    {"saxpy", 2, {{0, 1}, {0, 1}}, false, trace_saxpy, hand_run_saxpy},
-    {"horner", 1, {{0, 1}}, false, trace_horner, hand_run_horner},
+    {"saxpy", 2, {{0, 1}, {0, 1}}, false, false, 0, trace_saxpy, hand_run_saxpy},
+    {"horner", 1, {{0, 1}}, false, false, 0, trace_horner, hand_run_horner},
     {"black_scholes",
      3,
      {{50, 150}, {50, 150}, {0.2f, 2.2f}},
      false,
+     false,
+     0,
      trace_black_scholes,
      hand_run_black_scholes},
-    {"gather", 1, {{0, 1}}, true, trace_gather, hand_run_gather},
-    {"exp", 1, {{-87, 88}}, false, trace_exp, hand_run_exp},
-    {"log", 1, {{1e-3f, 1e3f}}, false, trace_log, hand_run_log},
-    {"sin", 1, {{-100, 100}}, false, trace_sin, hand_run_sin},
-    {"cos", 1, {{-100, 100}}, false, trace_cos, hand_run_cos},
-    {"pow", 2, {{1e-3f, 10}, {-10, 10}}, false, trace_pow, hand_run_pow},
-    {"erf", 1, {{-4, 4}}, false, trace_erf, hand_run_erf},
+    {"gather", 1, {{0, 1}}, true, false, 0, trace_gather, hand_run_gather},
+    {"sum", 1, {{0, 1}}, false, true, 1, trace_sum, hand_run_sum},
+    {"dot", 2, {{0, 1}, {0, 1}}, false, true, 1, trace_dot, hand_run_dot},
+    {"sum_of_squares", 1, {{0, 1}}, false, true, 1, trace_squares, hand_run_squares},
+    {"prefix_sum", 1, {{0, 1}}, false, true, 0, trace_prefix_sum, hand_run_prefix_sum},
+    {"compress", 1, {{0, 1}}, false, true, 0, trace_compress, hand_run_compress},
+    {"exp", 1, {{-87, 88}}, false, false, 0, trace_exp, hand_run_exp},
+    {"log", 1, {{1e-3f, 1e3f}}, false, false, 0, trace_log, hand_run_log},
+    {"sin", 1, {{-100, 100}}, false, false, 0, trace_sin, hand_run_sin},
+    {"cos", 1, {{-100, 100}}, false, false, 0, trace_cos, hand_run_cos},
+    {"pow", 2, {{1e-3f, 10}, {-10, 10}}, false, false, 0, trace_pow, hand_run_pow},
+    {"erf", 1, {{-4, 4}}, false, false, 0, trace_erf, hand_run_erf},
     {0},
 };
 

@@ -27,7 +27,9 @@ typedef struct workload {
     struct {
         float low, high;
     } range[WORKLOAD_INPUTS];
-    bool indexed; /* needs the array of indices */
+    bool indexed;   /* needs the array of indices */
+    bool combines;  /* lanes with each other: not on every engine */
+    size_t results; /* elements that are compared; 0: some of n */
     engine_var (*trace)(workload_tape *t);
     void (*hand)(const workload_arrays *a);
 } workload;
