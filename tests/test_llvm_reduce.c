@@ -347,3 +347,39 @@ Test(llvm_reduce, lanes_that_do_not_exist_report_nothing) {
         runner_finish(&r);
     }
 }
+
+/** Each lane counts to its element; those behind the last one would not come back for long. */
+Test(llvm_reduce, lanes_leave_their_loops_before) {
+    enum { N = 16384 + 100 };
+    for (int i = 0; i < ISAS; i++) {
+        runner r;
+        if (!runner_init(&r, NULL, isas[i]))
+            continue;
+        uint32_t *limit = aligned_alloc(256, (N + 128) / 64 * 64 * 4), most = 0;
+        uint64_t params[16], sum = 0, want = 0;
+        for (uint32_t k = 0; k < (N + 128) / 64 * 64; k++) {
+            limit[k] = k < N ? k * 7 % 13 : UINT32_MAX;
+            want += k < N ? limit[k] : 0;
+        }
+        jitc_program p = {.head.shape = JITC_SHAPE_REDUCE, .head.flags = JITC_PROGRAM_LOOPS};
+        uint32_t x = add_data(&p, JIT_u32, limit, params);
+        uint32_t zero = add_baked(&p, JIT_u32, 0), one = add_baked(&p, JIT_u32, 1);
+        uint32_t loop = add(&p, JITC_OP_loop, JIT_u32, 0, 0, 0);
+        uint32_t n = add(&p, JITC_OP_phi, JIT_u32, zero, loop, 0);
+        add(&p, JITC_OP_test, JIT_bool, add(&p, JITC_OP_lt, JIT_bool, n, x, 0), loop, 0);
+        add(&p, JITC_OP_next, JIT_u32, n, add(&p, JITC_OP_add, JIT_u32, n, one, 0), 0);
+        add(&p, JITC_OP_end, JIT_u32, loop, 0, 0);
+        add_reduce(&p, JIT_REDUCE_MAX, n, &most, params);
+        add_reduce(&p, JIT_REDUCE_ADD, add(&p, JITC_OP_cast, JIT_u64, n, 0, 0), &sum, params);
+        add_scratch(&p, params);
+        for (int level = 0; level <= 2; level += 2) {
+            sum = most = 0;
+            runner_run(&r, &p, level, N, params);
+            cr_assert_eq(sum, want, "%s: %lu instead of %lu", isas[i], sum, want);
+            cr_assert_eq(most, 12u);
+        }
+        jitc_program_finish(&p);
+        runner_finish(&r);
+        free(limit);
+    }
+}

@@ -20,10 +20,11 @@ static uint64_t count_any(const jitc_lane_bits *b) {
 }
 
 #define WRITE(name, type)                                                                          \
-    static void name(const jitc_lane_bits *b, type *out, uint64_t at) {                            \
+    static uint64_t name(const jitc_lane_bits *b, type *out, uint64_t at) {                        \
         for (uint64_t i = 0; i * 64 < b->count; i++)                                               \
             for (uint64_t w = word(b, i); w; w &= w - 1)                                           \
                 out[at++] = (type) (b->first + i * 64 + (unsigned) __builtin_ctzll(w));            \
+        return at;                                                                                 \
     }
 WRITE(write_u32, uint32_t)
 WRITE(write_u64, uint64_t)
@@ -38,7 +39,7 @@ WITH("popcnt") static uint64_t count_avx512(const jitc_lane_bits *b) {
 }
 
 WITH("avx512f,popcnt")
-static void write_u32_avx512(const jitc_lane_bits *b, uint32_t *out, uint64_t at) {
+static uint64_t write_u32_avx512(const jitc_lane_bits *b, uint32_t *out, uint64_t at) {
     const __m512i sixteen = _mm512_set1_epi32(16);
     __m512i lanes =
         _mm512_add_epi32(_mm512_set1_epi32((int) (uint32_t) b->first),
@@ -52,10 +53,11 @@ static void write_u32_avx512(const jitc_lane_bits *b, uint32_t *out, uint64_t at
             lanes = _mm512_add_epi32(lanes, sixteen);
         }
     }
+    return at;
 }
 
 WITH("avx512f,popcnt")
-static void write_u64_avx512(const jitc_lane_bits *b, uint64_t *out, uint64_t at) {
+static uint64_t write_u64_avx512(const jitc_lane_bits *b, uint64_t *out, uint64_t at) {
     const __m512i eight = _mm512_set1_epi64(8);
     __m512i lanes = _mm512_add_epi64(_mm512_set1_epi64((long long) b->first),
                                      _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
@@ -67,6 +69,7 @@ static void write_u64_avx512(const jitc_lane_bits *b, uint64_t *out, uint64_t at
             lanes = _mm512_add_epi64(lanes, eight);
         }
     }
+    return at;
 }
 #endif
 

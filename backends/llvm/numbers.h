@@ -12,9 +12,10 @@ typedef struct jitc_lane_bits {
 
 typedef struct jitc_numbers {
     uint64_t (*count)(const jitc_lane_bits *b);
-    /** Writes the numbers from element `at` of `out` on, ascending, and nothing behind them. */
-    void (*write_u32)(const jitc_lane_bits *b, uint32_t *out, uint64_t at);
-    void (*write_u64)(const jitc_lane_bits *b, uint64_t *out, uint64_t at);
+    /** Writes the numbers from element `at` of `out` on, ascending, and nothing behind them: where
+     * that is. */
+    uint64_t (*write_u32)(const jitc_lane_bits *b, uint32_t *out, uint64_t at);
+    uint64_t (*write_u64)(const jitc_lane_bits *b, uint64_t *out, uint64_t at);
 } jitc_numbers;
 
 /** The functions for a processor that has AVX-512 or, else, for any. */

@@ -216,6 +216,22 @@ static void scan_task(uint64_t begin, uint64_t end, const uint64_t *words) {
     }
 }
 
+static uint64_t write_numbers(const uint64_t *words, const jitc_lane_bits *bits, uint64_t at) {
+    const jitc_shape_plan *s = plan_of(words);
+    if (s->found.type == JIT_u32)
+        return s->numbers->write_u32(bits, output(words, s->found.b), at);
+    return s->numbers->write_u64(bits, output(words, s->found.b), at);
+}
+
+/** The block behind number n starts with number `after`. */
+static void pass_numbers(const uint64_t *words, uint64_t n, uint64_t after) {
+    const jitc_inst *found = &plan_of(words)->found;
+    ((uint64_t *) (uintptr_t) words)[AT] = after;
+    if ((n + 1) * words[BLOCK] >= words[LANES] && found->aux & JITC_AUX_PART)
+        jitc_slot_store((jit_dtype) found->type, after, output(words, found->c), 0);
+    pass_on(words, n);
+}
+
 static void compress_block(const uint64_t *words, uint64_t n, uint64_t *few) {
     const jitc_shape_plan *s = plan_of(words);
     jitc_task_function f;
@@ -225,17 +241,15 @@ static void compress_block(const uint64_t *words, uint64_t n, uint64_t *few) {
         ((uint64_t *) (uintptr_t) words)[WORDS + s->scratch + 1] = (uintptr_t) few;
     f(begin, end, words + WORDS);
     const jitc_lane_bits bits = {slots_of(words) + begin / 64, begin, end - begin};
+    if (is_alone(words, n)) {
+        pass_numbers(words, n, write_numbers(words, &bits, words[AT]));
+        return;
+    }
     uint64_t count = s->numbers->count(&bits);
     wait_for_turn(words, n);
     uint64_t at = words[AT];
-    ((uint64_t *) (uintptr_t) words)[AT] = at + count;
-    if (end == words[LANES] && s->found.aux & JITC_AUX_PART)
-        jitc_slot_store((jit_dtype) s->found.type, at + count, output(words, s->found.c), 0);
-    pass_on(words, n);
-    if (s->found.type == JIT_u32)
-        s->numbers->write_u32(&bits, output(words, s->found.b), at);
-    else
-        s->numbers->write_u64(&bits, output(words, s->found.b), at);
+    pass_numbers(words, n, at + count);
+    write_numbers(words, &bits, at);
 }
 
 static void compress_task(uint64_t begin, uint64_t end, const uint64_t *words) {
