@@ -1,6 +1,7 @@
 /* test_combine.c: reductions, of all and of blocks, and prefix sums, through the public interface,
  * against totals.  Layer: tests. */
 #include "combine_total.h"
+#include <jit/loop.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -421,5 +422,82 @@ Test(combine, elements_may_be_gathered_masked_or_counted) {
     cr_assert_eq((int64_t) read_one(v[1]), odds);
     cr_assert_eq(read_one(v[2]), N * (N - 1) / 2);
     cr_assert_float_eq(element_to_f64(JIT_f32, read_one(v[3])), 99.9, 0.001);
+    free(a);
+}
+
+/* ---- beside loops ---- */
+
+/** A loop that scatters has its kernel beside those of reductions of the same lanes. */
+Test(combine, reductions_stand_beside_loops) {
+    enum { N = 500, BINS = 10 };
+    jit_backend b = support_backend();
+    uint64_t *a = elements_of(ASCENDING, JIT_REDUCE_ADD, JIT_u32, 0, N);
+    jit_var x = array(JIT_u32, a, N), v[4], state[2] = {x, support_literal(JIT_u32, 0, BINS)};
+    jit_loop *loop = jit_loop_begin(2, state);
+    ASSERT_OK(jit_loop_condition(loop, jit_gt(state[0], jit_u32(b, 3))));
+    state[1] = jit_scatter_reduce(JIT_REDUCE_ADD, state[1], jit_u32(b, 1),
+                                  jit_mod(state[0], jit_u32(b, BINS)), 0);
+    state[0] = jit_shr(state[0], jit_u32(b, 1));
+    ASSERT_OK(jit_loop_end(loop, 2, state));
+    v[0] = jit_reduce(JIT_REDUCE_ADD, x);
+    v[1] = jit_reduce(JIT_REDUCE_ADD, state[0]);
+    v[2] = state[1];
+    v[3] = jit_prefix_reduce(JIT_REDUCE_MAX, state[0], false, false);
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(jit_schedule(v[i]));
+    ASSERT_OK(jit_eval());
+    uint64_t bins[BINS] = {0}, sum = 0, end = 0, most = 0, *got = support_read(v[3], N);
+    for (size_t i = 0; i < N; ++i) {
+        uint64_t y = a[i];
+        for (; y > 3; y >>= 1)
+            ++bins[y % BINS];
+        sum += a[i];
+        end += y;
+        most = y > most ? y : most;
+        cr_assert_eq(got[i], most);
+    }
+    free(got);
+    cr_assert_eq(read_one(v[0]), sum);
+    cr_assert_eq(read_one(v[1]), end);
+    got = support_read(v[2], BINS);
+    cr_assert_arr_eq(got, bins, sizeof bins);
+    free(got);
+    free(a);
+}
+
+/** Two branches that scatter, of which the second goes on with the values of the first. */
+Test(combine, reductions_stand_beside_branches) {
+    enum { N = 500, BINS = 10 };
+    jit_backend b = support_backend();
+    uint64_t *a = elements_of(ASCENDING, JIT_REDUCE_ADD, JIT_u32, 0, N);
+    jit_var x = array(JIT_u32, a, N), v[4], state[2] = {x, support_literal(JIT_u32, 0, BINS)};
+    jit_if *branch = jit_if_begin(jit_gt(x, jit_u32(b, 40)), 2, state);
+    for (int i = 0; i < 2; ++i) {
+        state[1] = jit_scatter_reduce(JIT_REDUCE_ADD, state[1], jit_u32(b, i ? 100 : 1),
+                                      jit_mod(state[0], jit_u32(b, BINS)), 0);
+        state[0] = jit_add(state[0], jit_u32(b, i ? 3 : 7));
+        ASSERT_OK(i ? jit_if_end(branch, 2, state) : jit_if_else(branch, 2, state));
+    }
+    v[0] = jit_reduce(JIT_REDUCE_ADD, x);
+    v[1] = jit_reduce(JIT_REDUCE_ADD, state[0]);
+    v[2] = state[1];
+    v[3] = jit_add(state[0], jit_reduce(JIT_REDUCE_MAX, state[0]));
+    for (int i = 0; i < 4; ++i)
+        ASSERT_OK(jit_schedule(v[i]));
+    ASSERT_OK(jit_eval());
+    uint64_t bins[BINS] = {0}, sum = 0, end = 0, *got;
+    for (size_t i = 0; i < N; ++i) {
+        bins[a[i] % BINS] += a[i] > 40 ? 1 : 100;
+        sum += a[i];
+        end += a[i] + (a[i] > 40 ? 7 : 3);
+    }
+    cr_assert_eq(read_one(v[0]), sum);
+    cr_assert_eq(read_one(v[1]), end);
+    got = support_read(v[2], BINS);
+    cr_assert_arr_eq(got, bins, sizeof bins);
+    free(got);
+    got = support_read(v[3], N);
+    cr_assert_eq(got[0], 3 + 96 + 7);
+    free(got);
     free(a);
 }

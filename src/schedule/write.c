@@ -1,4 +1,5 @@
 #include "schedule/write.h"
+#include <assert.h>
 #include <string.h>
 
 /* Outputs that no cache would keep are better written past it, which spares reading the lines
@@ -164,8 +165,10 @@ jit_status jitc_write_end(jitc_writer *m, const jitc_options *o) {
         head->flags |= JITC_PROGRAM_STREAM;
     if (m->scratch)
         TRY(add_scratch(m));
-    if (!o->bounds_check || !indexes(m->program))
-        return JIT_OK;
-    head->flags |= JITC_PROGRAM_BOUNDS;
-    return add_param(m, (jitc_param) {.kind = JITC_PARAM_REPORT}, &head->report);
+    if (o->bounds_check && indexes(m->program)) {
+        head->flags |= JITC_PROGRAM_BOUNDS;
+        TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_REPORT}, &head->report));
+    }
+    assert(!jitc_program_invalid(m->program));
+    return JIT_OK;
 }
