@@ -142,6 +142,8 @@ static void add_instructions(generator *g, int count);
 static uint32_t add_condition(generator *g, uint32_t counter) {
     uint32_t limit =
         add(g->p, JITC_OP_and, JIT_u32, pick(g, U32_INDEX), add_baked(g->p, JIT_u32, 7), 0);
+    if (next_random(&g->state) % 3 == 0) /* the same for all lanes */
+        limit = add_literal(g->p, JIT_u32, next_random(&g->state) % 6, g->params);
     uint32_t more = add(g->p, JITC_OP_lt, JIT_bool, counter, limit, 0);
     if (next_random(&g->state) % 3 == 0)
         add_instructions(g, 3);

@@ -42,6 +42,79 @@ static LLVMValueRef phi_of(jitc_builder *k, LLVMTypeRef type, LLVMValueRef a,
     return phi;
 }
 
+/* A state that starts as one number in all lanes, to which all lanes add one number, is the same in
+ * all that are still in the loop. What the test asks of it is asked once, of a scalar. */
+
+enum { PARTS = 3 }; /* of a condition: depth of the conjunctions that are taken apart */
+
+static bool is_same_in_all(const jitc_builder *k, uint32_t inst) {
+    return k->early[inst] || k->p->inst[inst].op == JITC_OP_literal;
+}
+
+/** What lanes add to state `phi` of a loop that ends at `end`, if it is such a state; 0: it is not.
+ */
+static uint32_t step_of(const jitc_builder *k, uint32_t phi, uint32_t end) {
+    const jitc_inst *all = k->p->inst, *i = &all[phi];
+    if (jitc_dtypes[i->type].bits < 32 || jitc_dtypes[i->type].cls == JITC_FLOAT ||
+        !is_same_in_all(k, i->a))
+        return 0;
+    for (uint32_t n = end; all[n - 1].op == JITC_OP_next; n--) {
+        const jitc_inst *sum = &all[all[n - 1].b];
+        if (all[n - 1].a != phi || sum->op != JITC_OP_add)
+            continue;
+        uint32_t step = sum->a == phi ? sum->b : sum->a;
+        return (sum->a == phi || sum->b == phi) && is_same_in_all(k, step) ? step : 0;
+    }
+    return 0;
+}
+
+/** Look for a comparison of such a state among the parts of a condition. */
+static void find_counted(const jitc_builder *k, jitc_open_loop *l, uint32_t condition, int parts) {
+    const jitc_inst *i = &k->p->inst[condition];
+    if (l->compare || k->early[condition])
+        return;
+    if (parts && i->op == JITC_OP_and) {
+        find_counted(k, l, i->a, parts - 1);
+        find_counted(k, l, i->b, parts - 1);
+    } else if (i->op >= JITC_OP_eq && i->op <= JITC_OP_ge && is_state(k, i->a, l->inst) &&
+               is_same_in_all(k, i->b)) {
+        uint32_t step = step_of(k, i->a, jitc_loop_end(k->p, l->inst));
+        if (step) {
+            l->counted = i->a;
+            l->step = step;
+            l->compare = condition;
+        }
+    }
+}
+
+/** In good code only: quick code is not to grow. */
+static void look_for_counted(const jitc_builder *k, jitc_open_loop *l) {
+    const jitc_inst *all = k->p->inst;
+    uint32_t n = l->inst;
+    while (all[n].op != JITC_OP_test || all[n].b != l->inst)
+        n++;
+    if (k->level > 0 && !is_once(k, l->inst))
+        find_counted(k, l, all[n].a, PARTS);
+}
+
+/** The number that a value is in all lanes. */
+static LLVMValueRef scalar_of(jitc_builder *k, uint32_t inst) {
+    jitc_build_operand(k, inst);
+    return k->e.api->LLVMBuildExtractElement(k->e.b, jitc_build_value(k, inst)[0],
+                                             k->e.api->LLVMConstInt(k->e.i32, 0, 0), "");
+}
+
+static LLVMValueRef compare_counted(jitc_builder *k, const jitc_open_loop *l) {
+    static const LLVMIntPredicate by_sign[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntSLT,
+                                               LLVMIntSLE, LLVMIntSGT, LLVMIntSGE};
+    static const LLVMIntPredicate by_size[] = {LLVMIntEQ,  LLVMIntNE,  LLVMIntULT,
+                                               LLVMIntULE, LLVMIntUGT, LLVMIntUGE};
+    const jitc_inst *i = &k->p->inst[l->compare];
+    bool is_signed = jitc_dtypes[k->p->inst[l->counted].type].cls == JITC_INT;
+    LLVMIntPredicate p = (is_signed ? by_sign : by_size)[i->op - JITC_OP_eq];
+    return jitc_emit_icmp(&k->e, p, l->counter, scalar_of(k, i->b));
+}
+
 /* Beginning. */
 
 static void begin_states(jitc_builder *k, const jitc_open_loop *l, LLVMBasicBlockRef before) {
@@ -67,6 +140,8 @@ static void begin(jitc_builder *k, uint32_t n) {
         if (!active[u])
             active[u] = jitc_emit_int(&k->e, k->e.i1, 1);
     }
+    look_for_counted(k, l);
+    LLVMValueRef first = l->compare ? scalar_of(k, k->p->inst[l->counted].a) : NULL;
     LLVMBasicBlockRef before = api->LLVMGetInsertBlock(k->e.b);
     if (!is_once(k, n)) {
         l->head = jitc_build_block(k, "loop");
@@ -74,6 +149,8 @@ static void begin(jitc_builder *k, uint32_t n) {
         api->LLVMPositionBuilderAtEnd(k->e.b, l->head);
     }
     begin_states(k, l, before);
+    if (first)
+        l->counter = phi_of(k, api->LLVMTypeOf(first), first, before);
     for (unsigned u = 0; u < k->unroll; u++)
         l->active[u] = l->entered[u] = l->head ? phi_of(k, mask, active[u], before) : active[u];
     k->active = l->active;
@@ -96,6 +173,8 @@ static LLVMValueRef any_active(jitc_builder *k, const LLVMValueRef *active) {
 static LLVMValueRef narrow(jitc_builder *k, LLVMValueRef active, uint32_t condition, unsigned u,
                            int parts) {
     const jitc_inst *i = &k->p->inst[condition];
+    if (condition == innermost(k)->compare && condition)
+        return active;
     if (k->level > 0 && parts && i->op == JITC_OP_and && !k->early[condition])
         return narrow(k, narrow(k, active, i->a, u, parts - 1), i->b, u, parts - 1);
     jitc_build_operand(k, condition);
@@ -106,8 +185,10 @@ static void test(jitc_builder *k, const jitc_inst *i) {
     const jitc_llvm *api = k->e.api;
     jitc_open_loop *l = innermost(k);
     for (unsigned u = 0; u < k->unroll; u++)
-        l->active[u] = narrow(k, l->entered[u], i->a, u, 3);
+        l->active[u] = narrow(k, l->entered[u], i->a, u, PARTS);
     LLVMValueRef any = any_active(k, l->active);
+    if (l->compare)
+        any = jitc_emit_bin(&k->e, LLVMAnd, any, compare_counted(k, l));
     LLVMBasicBlockRef body = jitc_build_block(k, "body");
     l->exit = jitc_build_block(k, "left");
     l->tested = api->LLVMGetInsertBlock(k->e.b);
@@ -160,6 +241,10 @@ static void end(jitc_builder *k, uint32_t n) {
     const jitc_llvm *api = k->e.api;
     jitc_open_loop *l = innermost(k);
     LLVMBasicBlockRef latch = api->LLVMGetInsertBlock(k->e.b);
+    if (l->compare) {
+        LLVMValueRef sum = jitc_emit_bin(&k->e, LLVMAdd, l->counter, scalar_of(k, l->step));
+        api->LLVMAddIncoming(l->counter, &sum, &latch, 1);
+    }
     api->LLVMBuildBr(k->e.b, l->head ? l->head : l->exit);
     if (l->head)
         close_states(k, l, n, latch);

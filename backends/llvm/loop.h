@@ -11,6 +11,9 @@ struct jitc_open_loop {
     LLVMValueRef entered[JITC_MAX_UNROLL]; /* lanes at the head */
     LLVMValueRef active[JITC_MAX_UNROLL];  /* lanes that run: from the test on, that stay */
     const LLVMValueRef *outer;             /* k->active outside */
+    /* A state that all active lanes count in step, and what the test compares it with; 0: none. */
+    uint32_t counted, step, compare;
+    LLVMValueRef counter; /* the same, as a scalar */
 };
 
 /** Emit instruction number `n` if it is one of a loop's: loop, phi, test, next, end. */
