@@ -158,6 +158,8 @@ static void add_random_loop(generator *g) {
     int type[STATES], states = (int) (next_random(&g->state) % (g->small ? 4 : STATES));
     bool once = next_random(&g->state) % 3 == 0;
     uint32_t zero = add_literal(g->p, JIT_u32, 0, g->params), start[STATES];
+    if (next_random(&g->state) % 3 == 0) /* not the same in all lanes */
+        zero = add(g->p, JITC_OP_and, JIT_u32, pick(g, U32_INDEX), add_baked(g->p, JIT_u32, 3), 0);
     for (int s = 0; s < states; s++) {
         type[s] = (int) (next_random(&g->state) % LOOP_INPUTS);
         start[s] = pick(g, type[s]);
@@ -174,6 +176,11 @@ static void add_random_loop(generator *g) {
     add_test(g->p, condition, loop);
     add_instructions(g, 8);
     uint32_t one = add_literal(g->p, JIT_u32, 1, g->params);
+    if (next_random(&g->state) % 3 == 0) { /* 1 or 3, not the same in all lanes */
+        uint32_t two = add_baked(g->p, JIT_u32, 2);
+        uint32_t more = add(g->p, JITC_OP_and, JIT_u32, pick(g, U32_INDEX), two, 0);
+        one = add(g->p, JITC_OP_or, JIT_u32, one, more, 0);
+    }
     uint32_t counted = add(g->p, JITC_OP_add, JIT_u32, counter, one, 0);
     for (int s = 0; s < states; s++)
         value[s] = pick(g, type[s]);
