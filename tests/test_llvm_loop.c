@@ -308,6 +308,39 @@ Test(llvm_loop, lanes_that_count_in_step_leave_together, .timeout = 60) {
     for_each_isa(check_counted);
 }
 
+/** The same where one of the numbers is each lane's own. */
+static void check_counted_apart(runner *r) {
+    enum { LANES = 70 };
+    for (int which = 0; which < 3; which++) {
+        uint64_t params[16];
+        uint32_t own[LANES + JITC_PADDING], out[LANES + JITC_PADDING], numbers[] = {2, 3, 20};
+        jitc_program p = {0};
+        uint32_t operand[3];
+        for (uint32_t i = 0; i < LANES + JITC_PADDING; i++)
+            own[i] = i % 7 + 1;
+        for (int k = 0; k < 3; k++)
+            operand[k] = k == which ? add_data(&p, JIT_u32, own, params)
+                                    : add_literal(&p, JIT_u32, numbers[k], params);
+        uint32_t loop = add_loop(&p, false), n = add_phi(&p, operand[0], loop, 0);
+        add_test(&p, add(&p, JITC_OP_lt, JIT_bool, n, operand[2], 0), loop);
+        add_next(&p, n, add(&p, JITC_OP_add, JIT_u32, operand[1], n, 0));
+        add_end(&p, loop);
+        add_store(&p, JIT_u32, n, out, params);
+        runner_run(r, &p, 2, LANES, params);
+        for (uint32_t i = 0; i < LANES; i++) {
+            numbers[which] = own[i];
+            uint32_t want = numbers[0];
+            while (want < numbers[2])
+                want += numbers[1];
+            cr_assert_eq(out[i], want, "number %d is its own, lane %u: %u", which, i, out[i]);
+        }
+        jitc_program_finish(&p);
+    }
+}
+Test(llvm_loop, lanes_that_count_apart_leave_one_by_one, .timeout = 60) {
+    for_each_isa(check_counted_apart);
+}
+
 /* Bounds. */
 
 enum { ELEMENTS = 20 };
