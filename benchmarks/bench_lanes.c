@@ -125,8 +125,8 @@ static void measure_mandelbrot(bench *b, int threads) {
     w.im = room(w.n * 4);
     w.result = room(w.n * 4);
     for (size_t i = 0; i < w.n; ++i) {
-        w.re[i] = -2 + 3 * (float) (i % SIDE) / SIDE;
-        w.im[i] = -1.5f + 3 * (float) (i / SIDE) / SIDE;
+        w.re[i] = -2 + 3 * (float) (i % SIDE) / (float) SIDE;
+        w.im[i] = -1.5f + 3 * (float) (i / SIDE) / (float) SIDE;
     }
     measure(b, &w, 0.9, "mandelbrot, 1024^2", threads);
     free(w.re);
