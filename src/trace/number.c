@@ -24,9 +24,15 @@ static uint32_t hash_key(const jitc_key *k) {
     return (uint32_t) (h ^ h >> 32);
 }
 
+/* Has a node of this kind anything to compare in its cold half? */
+static bool is_cold(jitc_op op) {
+    return jitc_ops[op].form == JITC_FORM_LEAF || jitc_ops[op].props & JITC_EFFECT ||
+           jitc_op_has_c(op);
+}
+
 static jitc_key key_of(const jitc_graph *g, uint32_t i) {
     const jitc_node *n = jitc_node_at(g, i);
-    jitc_key k = {.head = jitc_node_head(n), .a = n->a, .b = n->b, .cold = jitc_op_is_cold(n->op)};
+    jitc_key k = {.head = jitc_node_head(n), .a = n->a, .b = n->b, .cold = is_cold(n->op)};
     if (k.cold) {
         k.c = *jitc_node_c(g, i);
         k.bits = *jitc_node_value(g, i);

@@ -47,17 +47,17 @@ typedef struct jitc_side {
 } jitc_side;
 
 struct jitc_graph_private {
-    uint64_t word;             /* free slots of the 64 that nodes are taken from now */
-    uint32_t word_index;       /* which 64 */
-    uint32_t pending;          /* dead nodes, a list through their stamps */
-    uint32_t dead_data;        /* dead data nodes whose buffers are to be given up, likewise */
-    jitc_buffer *dead_foreign; /* the last references to foreign memory, which is to be given up */
+    uint64_t word;       /* free slots of the 64 that nodes are taken from now */
+    uint32_t word_index; /* which 64 */
+    uint32_t pending;    /* dead nodes, a list through their stamps */
+    uint32_t dead_data;  /* dead data nodes whose buffers are to be given up, likewise */
     uint32_t ring_place;
     uint64_t live;
     uint64_t id; /* of this graph, for what threads keep beyond its end */
     jitc_lock lock;
-    uint32_t top;  /* slots from here on were never used */
-    uint32_t hint; /* no summary word below has a bit */
+    uint32_t top;              /* slots from here on were never used */
+    uint32_t hint;             /* no summary word below has a bit */
+    jitc_buffer *dead_foreign; /* the last references to foreign memory, which is to be given up */
     uint32_t first_generation;
     uint32_t ring[JITC_QUARANTINE];
     jitc_table table; /* value numbering: node index by hash */
@@ -207,16 +207,6 @@ INLINE bool jitc_node_dead(const jitc_node *n) {
 }
 INLINE bool jitc_op_has_c(jitc_op op) {
     return jitc_ops[op].arity > 2;
-}
-/* Has a node of this kind anything to compare in its cold half? */
-INLINE bool jitc_op_is_cold(jitc_op op) {
-    switch (jitc_ops[op].form) {
-        case JITC_FORM_LEAF:
-        case JITC_FORM_REDUCE:
-        case JITC_FORM_SORT:
-        case JITC_FORM_PART: return true;
-        default: return jitc_op_has_c(op);
-    }
 }
 
 /* Size, operation and kind as one word, the flags as zero: compilers make it one load. */

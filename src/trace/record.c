@@ -19,7 +19,7 @@ NOINLINE uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call) {
                   .b = call->count > 1 ? call->index[1] : 0,
                   .c = call->count > 2 ? call->index[2] : 0,
                   .commutes = jitc_ops[call->op].props & JITC_COMMUTES,
-                  .cold = jitc_op_is_cold(call->op),
+                  .cold = call->count > 2 || jitc_ops[call->op].props & JITC_EFFECT,
                   .device = (uint8_t) call->device,
                   .bits = call->bits};
     return find_or_insert(g, &k);
