@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static jit_var lit(uint32_t v) {
     return jit_u32(B, v);
@@ -230,6 +232,24 @@ Test(loop_errors, shutdown_ends_loops) {
     s[0] = lit(1);
     cr_assert_eq(jit_loop_end(l, 1, s), JIT_INVALID_HANDLE);
     expect_error(JIT_INVALID_HANDLE, "jit_loop_end: no such loop ended");
+}
+
+/* The child goes on with a loop that its parent has begun, and so does the parent. */
+Test(loop_errors, a_fork_leaves_the_loops_of_the_thread_to_both) {
+    jit_var s[1], active;
+    uint32_t found = 0;
+    int status = 0;
+    support_need_host_memory(); /* CUDA is not there in a child */
+    jit_loop *l = counting(s, &active);
+    ASSERT_OK(jit_loop_condition(l, active));
+    pid_t child = fork();
+    s[0] = jit_add(s[0], lit(1));
+    bool good = jit_loop_end(l, 1, s) == JIT_OK && jit_read(s[0], &found) == JIT_OK && found == 3;
+    if (!child)
+        _exit(good ? 0 : 1);
+    cr_assert(good, "%s", jit_error());
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert_eq(status, 0, "the child has failed");
 }
 
 /* As who has no scope does it: start values, variables, next values, results; each once. */
