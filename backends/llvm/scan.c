@@ -346,7 +346,7 @@ static const jitc_inst *find_scan(const jitc_program *p) {
 }
 
 bool jitc_scan_stores(const jitc_program *p) {
-    return jitc_cost_of_values(p) > DEAR_OPERATIONS;
+    return jitc_cost_of_values(p) > (double) DEAR_OPERATIONS;
 }
 
 static void init(scanning *s, jitc_builder *k) {
