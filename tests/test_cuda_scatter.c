@@ -2,6 +2,7 @@
  * computes, against the interpreter. Arrays have exactly their size, up to the pairs of 8-bit
  * elements. */
 #include "cuda/targets.h"
+#include "cuda/text.h"
 #include "cuda_run.h"
 #include "programs.h"
 #include <stdio.h>
@@ -379,6 +380,30 @@ static void check_loop(uint32_t targets) {
 Test(cuda_scatter, values_are_combined_in_loops) {
     check_loop(30);
     check_loop(3000);
+}
+
+/** Who has left a loop is waited for in vain: a real GPU gives wrong results then, or none. */
+Test(cuda_scatter, in_loops_no_lane_waits_for_others) {
+    static uint32_t target[1];
+    char *text;
+    begin();
+    p.head.flags |= JITC_PROGRAM_LOOPS;
+    uint32_t buffer = add_buffer(&p, JIT_u32, target, 1, r.params), zero = u32(0);
+    uint32_t loop = add_flagged(&p, (jitc_inst) {.op = JITC_OP_loop});
+    uint32_t i = add(&p, JITC_OP_phi, JIT_u32, zero, loop, 0);
+    add(&p, JITC_OP_test, JIT_bool, add(&p, JITC_OP_lt, JIT_bool, i, u32(9), 0), loop, 0);
+    combine(JIT_u32, JIT_REDUCE_ADD, 0, buffer, i, zero);
+    uint32_t old = combine(JIT_u32, JIT_REDUCE_ADD, JITC_AUX_PART, buffer, u32(1), zero);
+    add(&p, JITC_OP_next, JIT_u32, i, add(&p, JITC_OP_add, JIT_u32, old, i, 0), 0);
+    add(&p, JITC_OP_end, JIT_bool, loop, 0, 0);
+    add_scratch();
+    cr_assert_null(jitc_program_invalid(&p), "%s", jitc_program_invalid(&p));
+    cr_assert_eq(jitc_cuda_text(&p, jitc_cuda_layout_of(&p, 4096), &text), JIT_OK);
+    cr_assert(strstr(text, "atomic_add_u32"));
+    cr_expect_not(strstr(text, "_sync("), "%s", text);
+    cr_expect_not(strstr(text, "__activemask"), "%s", text);
+    free(text);
+    end();
 }
 
 /** Lanes count until they have got 100 or more: those behind the end, which get nothing, must not.

@@ -4,8 +4,8 @@
  *   const u32 h5 = (u32) W(7) & 3;                 where the launch wants it to be done
  *   u32 *const m5 = ...;                           copy of the array in the block's memory
  *   for (start = ...; start < n; start += ...) {   lanes of all blocks
- *       for (u32 j = 0; j < 4; ++j) {              one lane, unrolled: those of a warp are
- * neighbours
+ *       for (u32 j = 0; j < 4; ++j) {              one lane, unrolled; those of a warp are
+ *                                                  neighbours
  *           ...
  *           ok5[j] = ...; at5[j] = ...; in5[j] = ...;
  *       }
@@ -20,7 +20,9 @@
  * nobody was quicker; with little enough to combine into, each lane of a warp has a copy of its
  * own.
  *
- * Inside of a loop there is no such place: there, it is done at once. */
+ * Inside of a loop there is no such place, as lanes leave one by one: there, each does it at once,
+ * alone. To ask which lanes are there (__activemask()) does not help: what the compiler makes of
+ * the loop may run that where others are there than at what comes next. */
 #include "cuda/text_scatter.h"
 
 /** What a scatter_reduce combines with. */
@@ -152,7 +154,7 @@ static void put_combine(jitc_cuda_body *k, const combining *c) {
 
 /* Lanes. */
 
-/** Old values: all lanes of a warp take part, or, in a loop, those that come there. */
+/** Old values: all lanes of a warp take part, or, in a loop, each alone. */
 static void put_fetch(jitc_cuda_body *k, const combining *c) {
     const char *type = jitc_cuda_type(c->type), *stored = storage(c->type);
     const char *as = jitc_dtypes[c->type].bits == 64 ? "u64" : "u32";
@@ -161,23 +163,19 @@ static void put_fetch(jitc_cuda_body *k, const combining *c) {
                    stored, n, stored, array, jitc_cuda_index_type(&c->access), c->access.index,
                    type, n, type);
     if (is_inside(k->p, n))
-        jitc_cuda_putf(&k->w, "__activemask() != 0xffffffff ? %k ? fetch_%s(%p, (%s) %v) : 0 : ", n,
-                       stored, n, as, v);
-    jitc_cuda_putf(&k->w, "count_%s(%k, %p, (%s) %v));\n", stored, n, n, as, v);
+        jitc_cuda_putf(&k->w, "%k ? fetch_%s(%p, (%s) %v) : 0);\n", n, stored, n, as, v);
+    else
+        jitc_cuda_putf(&k->w, "count_%s(%k, %p, (%s) %v));\n", stored, n, n, as, v);
 }
 
 static void put_at_once(jitc_cuda_body *k, const combining *c) {
     const char *type = jitc_cuda_index_type(&c->access);
-    jitc_cuda_putf(&k->w,
-                   "    {\n    bool ok = %k;\n    const %s at = (%s) %v;\n    %s x = ", c->inst,
+    jitc_cuda_putf(&k->w, "    if (%k) {\n    const %s at = (%s) %v;\n    const %s x = ", c->inst,
                    type, type, c->access.index, c->as);
     put_working(k, c);
-    jitc_cuda_putf(&k->w,
-                   ";\n    if (__activemask() == 0xffffffff) ok = merge_%s_%s%s(ok, at, &x);\n"
-                   "    if (ok) {\n",
-                   c->name, c->as, c->suffix);
+    jitc_cuda_put_text(&k->w, ";\n");
     put_combine(k, c);
-    jitc_cuda_put_text(&k->w, "    }\n    }\n");
+    jitc_cuda_put_text(&k->w, "    }\n");
 }
 
 static void put_for_later(jitc_cuda_body *k, const combining *c) {
