@@ -1,9 +1,10 @@
 #!/bin/sh
 # Measures this library beside its peers, and writes build/release/benchmarks/<name>.json.
-#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|lanes|combine|cuda|dlpack|sync_modes [--budget SECONDS]
-#                        [--only TEXT] [--long]
-# all: those of the CPU alone. dlpack: the CPU and, where there is one, the GPU. sync_modes also writes its report and plots, into the folder results beside. Peers are optional: sh benchmarks/peers/setup.sh installs them; BENCH_PYTHON
-# names another Python that has them, as machines with a GPU do. Run nothing else meanwhile.
+#   sh benchmarks/run.sh all|trace|eval|compile|start|throughput|lanes|combine|scatter|cuda|dlpack|sync_modes
+#                        [--budget SECONDS] [--only TEXT] [--long]
+# all: those of the CPU alone. dlpack: the CPU and, where there is one, the GPU. sync_modes also writes its report
+# and plots, into the folder results beside. Peers are optional: sh benchmarks/peers/setup.sh installs them;
+# BENCH_PYTHON names another Python that has them, as machines with a GPU do. Run nothing else meanwhile.
 set -eu
 cd "$(dirname "$0")/.."
 names=${1:-all}
@@ -26,9 +27,9 @@ BENCH_REVISION=$(git describe --always --dirty 2>/dev/null || echo unknown)
 export BENCH_REVISION
 
 for name in $names; do
-  if [ "$name" = combine ] && nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc); then # CUB's part
-    "$nvcc" -O3 -std=c++17 -arch=native -shared -Xcompiler -fPIC -o $build/combine_peer.so benchmarks/combine/peer.cu
-    export BENCH_PEER="$PWD/$build/combine_peer.so"
+  if [ -e "benchmarks/$name/peer.cu" ] && nvcc=$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc); then
+    "$nvcc" -O3 -std=c++17 -arch=native -shared -Xcompiler -fPIC -o "$build/${name}_peer.so" "benchmarks/$name/peer.cu"
+    export BENCH_PEER="$PWD/$build/${name}_peer.so"
   fi
   $build/benchmarks/bench_"$name" --json $build/benchmarks/"$name".json "$@"
   if [ "$name" = sync_modes ]; then

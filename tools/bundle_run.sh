@@ -76,7 +76,9 @@ in_mode() { # mode test command...
 limit_of() { # mode test seconds
     limit=$3
     case $1-$2 in
-        cuda-ops.cuda | cuda-eval_random.cuda) limit=180 ;; # 41 and 28 on an H200
+        cuda-ops.cuda | cuda-eval_random.cuda | cuda-cuda_scatter | cuda-scatter_reduce.cuda)
+            limit=180 # 41, 28, 32 and 27 on an H200
+            ;;
         cuda-*) limit=60 ;;
     esac
     echo "$((${JITC_TEST_SECONDS:-$limit} * ${patience:-1}))"
