@@ -254,11 +254,23 @@ static bool choose_elementwise(program *p, step *s) {
     return true;
 }
 
+/** What combines lanes, and loops, are what fuzz_programs.c is for. */
+static bool is_of_one_lane(jitc_op op) {
+    switch (jitc_ops[op].form) {
+        case JITC_FORM_UNARY:
+        case JITC_FORM_BINARY:
+        case JITC_FORM_TERNARY:
+        case JITC_FORM_SELECT:
+        case JITC_FORM_CAST:
+        case JITC_FORM_GATHER: return true;
+        default: return op == JITC_OP_scatter;
+    }
+}
+
 static bool choose(program *p, step *s) {
     do
         s->op = (jitc_op) below(JITC_OP_COUNT);
-    while (jitc_ops[s->op].form == JITC_FORM_LEAF || jitc_ops[s->op].form == JITC_FORM_MASKED ||
-           jitc_ops[s->op].form == JITC_FORM_PROGRAM);
+    while (!is_of_one_lane(s->op));
     if (chance(12))
         s->op = chance(60) ? JITC_OP_gather : JITC_OP_scatter;
     switch (jitc_ops[s->op].form) {

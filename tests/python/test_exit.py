@@ -20,12 +20,12 @@ a = (jitc.arange(1000, dtype="float32") + 1).eval()
 """
 
 INSIDE = """
-            import time
             from dlpack import Deleter
-            made, started = Made(Memory(), (2,), dtype=(5, 64)), threading.Event()
+            made, started, over = Made(Memory(), (2,), dtype=(5, 64)), threading.Event(), threading.Event()
+            seconds = 0.3
             def slow(pointer):
                 started.set()
-                time.sleep(0.3)
+                over.wait(seconds)
                 print("deleter", flush=True)
             callback = Deleter(slow)
             made.managed.deleter = ctypes.cast(callback, ctypes.c_void_p)
@@ -130,12 +130,13 @@ class Exit(unittest.TestCase):
             """), ["deleter", "end"])
 
     def test_a_child_of_fork_while_a_thread_is_in_the_library(self):
-        self.assertEqual(run(INSIDE + """
+        self.assertEqual(run(INSIDE.replace("0.3", "60") + """
             import os
             child = os.fork()
             if child == 0:
                 sys.exit(5)
-            print(os.waitpid(child, 0)[1] >> 8)
+            print(os.waitpid(child, 0)[1] >> 8, flush=True)
+            over.set()
             """), ["5", "deleter"])
 
     def test_before_anything_was_done(self):
