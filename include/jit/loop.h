@@ -66,6 +66,7 @@ JIT_API void jit_if_cancel(jit_if *branch);
  * `results`. Whatever references it gets are given back when it has returned; the others are its
  * own. A failure ends the jit_switch() with the same status. */
 typedef struct jit_callable {
+    /** Records what it computes. JIT_OK, or why it could not. */
     jit_status (*function)(void *context, size_t n_args, const jit_var *args, size_t n_results,
                            jit_var *results);
     void *context; /**< Passed to `function`. */

@@ -26,7 +26,7 @@
 extern "C" {
 #endif
 
-/* Private: the end of a function that has opened a scope, and keeps n results of it, or none. */
+/** Private: the end of a function that has opened a scope, and keeps n results of it, or none. */
 static inline jit_status jit_random_end(size_t n, jit_var *out) {
     bool good = true;
     for (size_t k = 0; k < n; ++k)
@@ -37,7 +37,7 @@ static inline jit_status jit_random_end(size_t n, jit_var *out) {
     return good ? status : jit_error_status();
 }
 
-/* Private: one round of c, with a key. */
+/** Private: one round of c, with a key. */
 static inline void jit_philox_round(jit_backend b, jit_var c[4], const jit_var key[2]) {
     jit_var m0 = jit_u32(b, 0xD2511F53u), m1 = jit_u32(b, 0xCD9E8D57u);
     jit_var high0 = jit_mul_hi(c[0], m0), low0 = jit_mul(c[0], m0);
@@ -67,7 +67,7 @@ static inline jit_status jit_philox(const jit_var counter[4], const jit_var key[
     return jit_random_end(4, out);
 }
 
-/* Private: the halves of a u64, a u32 and 0, or 0 and 0 for no variable. */
+/** Private: the halves of a u64, a u32 and 0, or 0 and 0 for no variable. */
 static inline void jit_random_halves(jit_backend b, jit_var v, jit_var out[2]) {
     out[0] = v ? v : jit_u32(b, 0);
     out[1] = jit_u32(b, 0);
