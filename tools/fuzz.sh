@@ -1,14 +1,15 @@
 #!/bin/sh
 # Runs random programs for a while, and compares their results: "ops" over all operations and types,
-# "streams" over several threads, streams and devices; or random tensors: "dlpack", led by libFuzzer
-# to what it has not seen where there is a clang, in a build of its own, build/fuzz.
-# usage: fuzz.sh [ops|streams|dlpack] [seconds [seed [folder of the build]]]
+# "streams" over several threads, streams and devices, "programs" over whole arrays, with loops,
+# branches and calls; or random tensors: "dlpack", led by libFuzzer to what it has not seen where
+# there is a clang, in a build of its own, build/fuzz.
+# usage: fuzz.sh [ops|streams|programs|dlpack] [seconds [seed [folder of the build]]]
 #        without a seed it begins where no run before did; "fuzz.sh ops 0 seed" repeats one program
 set -eu
 cd "$(dirname "$0")/.."
 kind=ops
 case ${1-} in
-    ops | streams | dlpack) kind=$1 && shift ;;
+    ops | streams | programs | dlpack) kind=$1 && shift ;;
 esac
 seconds=${1:-60}
 for clang in clang-19 clang-14 clang; do
