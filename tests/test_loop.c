@@ -34,6 +34,49 @@ static uint32_t collatz_steps(uint32_t x) {
     return steps;
 }
 
+static jit_status give_seven(void *context, size_t n_args, const jit_var *args, size_t n_results,
+                             jit_var *results) {
+    (void) context, (void) n_args, (void) args, (void) n_results;
+    results[0] = jit_u32(B, 7);
+    return JIT_OK;
+}
+
+Test(loop, results_of_a_call_have_an_element_for_each_lane) {
+    static const size_t sizes[] = {0, 1, 100};
+    const jit_callable seven = {give_seven, NULL};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {
+        jit_var result, arg = jit_counter(B, sizes[k]);
+        ASSERT_OK(
+            jit_switch(support_literal(JIT_u32, 0, sizes[k]), 1, &seven, 1, &arg, 1, &result));
+        uint64_t *got = support_read(result, sizes[k]);
+        for (size_t i = 0; i < sizes[k]; ++i)
+            cr_assert_eq(got[i], 7);
+        free(got);
+    }
+}
+
+/* Also where it is known which lanes go in: one value is one for each lane. */
+Test(loop, results_have_an_element_for_each_lane) {
+    static const size_t sizes[] = {0, 1, 100};
+    for (int known = 0; known < 4; ++known)
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {
+            size_t n = sizes[k];
+            bool enter = known & 1, one_at_start = known & 2;
+            uint32_t expected[100];
+            jit_var s[] = {one_at_start ? jit_u32(B, 5) : jit_counter(B, n)};
+            jit_var more = one_at_start ? jit_counter(B, n) : jit_u32(B, 7);
+            jit_if *branch = jit_if_begin(support_literal(JIT_bool, enter, n), 1, s);
+            s[0] = more;
+            ASSERT_OK(jit_if_end(branch, 1, s));
+            for (uint32_t i = 0; i < n; ++i)
+                expected[i] = one_at_start ? (enter ? i : 5) : enter ? 7 : i;
+            uint64_t *got = support_read(s[0], n);
+            for (size_t i = 0; i < n; ++i)
+                cr_assert_eq(got[i], expected[i]);
+            free(got);
+        }
+}
+
 Test(loop, lanes_leave_one_by_one) {
     static const size_t sizes[] = {1, 2, 17, 1000, 100003};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {

@@ -238,13 +238,21 @@ static jit_status take_all(wiring *w, size_t call) {
     return JIT_OK;
 }
 
+/* Has each value that it gave an element for every lane? */
+static bool gives_all(const wiring *w, size_t call) {
+    for (size_t j = 0; j < w->calls->results; ++j)
+        if (!w->result[j].array && jitc_node_size(node_of(w, call, j)) != w->calls->lanes)
+            return false;
+    return true;
+}
+
 static jit_status wire(wiring *w, size_t call, uint32_t *phi) {
     const jitc_loop *l = w->calls->branch[call];
     uint32_t last = 0, end = 0;
     const jitc_node *condition = jitc_node_at(w->graph, l->condition);
     if (condition->op == JITC_OP_literal && !*jitc_node_value(w->graph, l->condition))
         return JIT_OK;
-    if (jitc_loop_is_always(w->graph, l))
+    if (jitc_loop_is_always(w->graph, l) && gives_all(w, call))
         return take_all(w, call);
     jit_status status = add_states(w, call, phi, &last);
     jitc_loop_spec s = {

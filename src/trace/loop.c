@@ -387,11 +387,21 @@ static jit_status make_results(closing *c, uint32_t end) {
     return JIT_OK;
 }
 
+/* Can nodes stand for the results as they are? Not if they have one element for all lanes. */
+static bool have_sizes(const closing *c, const uint32_t *nodes, bool started) {
+    for (size_t i = 0; i < c->loop->count; ++i) {
+        uint32_t node = started ? nodes[i] : jitc_node_at(c->graph, nodes[i])->a;
+        if (c->fate[i] == LANES && jitc_node_size(jitc_node_at(c->graph, node)) != c->lanes)
+            return false;
+    }
+    return true;
+}
+
 /* Does no lane go in, as far as is known already? */
 static bool is_empty(const closing *c) {
     const jitc_node *n = jitc_node_at(c->graph, c->loop->condition);
     if (n->op == JITC_OP_literal && !*jitc_node_value(c->graph, c->loop->condition))
-        return true;
+        return have_sizes(c, c->loop->phi, false);
     for (size_t i = 0; i < c->loop->count; ++i)
         if (c->fate[i] != SAME)
             return false;
@@ -406,7 +416,7 @@ bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l) {
 static jit_status close_locked(closing *c, size_t n, const jit_var *state) {
     uint32_t end = 0;
     TRY(check_states(c, n, state));
-    if (jitc_loop_is_always(c->graph, c->loop)) {
+    if (jitc_loop_is_always(c->graph, c->loop) && have_sizes(c, c->value, true)) {
         *jitc_node_value(c->graph, c->loop->node) |= JITC_LOOP_ALWAYS;
         for (size_t i = 0; i < n; ++i) {
             c->value[i] = jitc_loop_resolved(c->graph, c->value[i]);
