@@ -126,7 +126,7 @@ static void choose_states(making *m, fuzz_block *b) {
         b->states = add_lane_state(m, b, -1);
     }
     for (int tries = 0; tries < 20 && b->states < most; ++tries) {
-        bool array = chance(35) && b->lanes > 0; /* TEMP */
+        bool array = chance(35);
         b->array[b->states] = array;
         b->states += array ? add_array(m, b) : add_lane_state(m, b, -1);
     }

@@ -77,6 +77,23 @@ Test(loop, results_have_an_element_for_each_lane) {
         }
 }
 
+/* An array of a loop is one, and keeps its size, if nothing is stored into it. */
+Test(loop, arrays_into_which_no_lane_stores) {
+    for (int nobody = 0; nobody < 2; ++nobody) {
+        size_t lanes = nobody ? 5 : 0;
+        jit_var s[] = {jit_counter(B, 7), support_literal(JIT_u32, 0, lanes)};
+        jit_if *branch = jit_if_begin(jit_lt(jit_counter(B, lanes), jit_u32(B, 3)), 2, s);
+        s[0] = jit_scatter(s[0], jit_u32(B, 9), jit_counter(B, lanes), jit_bool(B, !nobody));
+        ASSERT_OK(jit_if_end(branch, 2, s));
+        cr_assert_eq(jit_size(s[0]), 7);
+        cr_assert_eq(jit_size(s[1]), lanes);
+        uint64_t *got = support_read(s[0], 7);
+        for (size_t i = 0; i < 7; ++i)
+            cr_assert_eq(got[i], i);
+        free(got);
+    }
+}
+
 Test(loop, lanes_leave_one_by_one) {
     static const size_t sizes[] = {1, 2, 17, 1000, 100003};
     for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {

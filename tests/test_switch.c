@@ -73,7 +73,8 @@ Test(branch, sides_that_cannot_share_a_kernel_pass_the_array_through_memory) {
 Test(branch, conditions_that_are_known_need_no_branch) {
     for (int known = 0; known < 2; ++known) {
         uint32_t expected[6];
-        jit_var i = jit_counter(B, 6), s[] = {i, lit(1), jit_counter(B, 8)};
+        jit_var one = support_literal(JIT_u32, 1, 6); /* as many as there are lanes */
+        jit_var i = jit_counter(B, 6), s[] = {i, one, jit_counter(B, 8)};
         jit_if *f = jit_if_begin(jit_bool(B, known), 3, s);
         s[0] = jit_add(s[0], s[1]);
         s[2] = jit_scatter(s[2], lit(50), lit(3), 0);

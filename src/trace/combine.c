@@ -286,8 +286,10 @@ jit_var jitc_trace_scatter_reduce(jitc_graph *g, jit_reduce_op op, jit_var targe
     jitc_lock_graph(g);
     if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK &&
         check_reduction(&call, op) == JIT_OK) {
-        if (!lanes || (mask && jitc_literal_is(g, &call, 3, 0)))
-            i = call.index[0]; /* changes nothing */
+        bool nothing = !lanes || (mask && jitc_literal_is(g, &call, 3, 0));
+        if (nothing &&
+            call.node[0]->op != JITC_OP_phi) /* that this is an array shows by a scatter */
+            i = call.index[0];
         else
             i = jitc_record_indexed(g, &call, mask != 0);
     }

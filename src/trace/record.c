@@ -241,8 +241,10 @@ jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var
     uint32_t i = 0;
     jitc_lock_graph(g);
     if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {
-        if (!lanes || (mask && jitc_literal_is(g, &call, 3, 0)))
-            i = call.index[0]; /* stores nothing */
+        bool nothing = !lanes || (mask && jitc_literal_is(g, &call, 3, 0));
+        if (nothing &&
+            call.node[0]->op != JITC_OP_phi) /* that this is an array shows by a scatter */
+            i = call.index[0];
         else
             i = jitc_record_indexed(g, &call, mask != 0);
     }
