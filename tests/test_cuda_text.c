@@ -382,3 +382,22 @@ Test(cuda_text, short_innermost_loops_are_unrolled) {
         jitc_program_finish(&p);
     }
 }
+
+/** In a loop, where its address may be the same each time, a compiler loads it before, also from an
+ * index that is out of range: unless it is told to leave the load where it is. */
+Test(cuda_text, loads_from_an_index_in_a_loop_stay_under_their_condition) {
+    jitc_program p = {.head.flags = JITC_PROGRAM_LOOPS};
+    uint32_t buffer = add_buffer(&p, JIT_f32, NULL, 7, params), at = data(&p, JIT_u64);
+    uint32_t x = data(&p, JIT_f32), loops = add_flagged(&p, (jitc_inst) {.op = JITC_OP_loop});
+    uint32_t phi = add(&p, JITC_OP_phi, JIT_f32, x, loops, 0);
+    uint32_t y = add(&p, JITC_OP_gather, JIT_f32, buffer, at, 0);
+    add(&p, JITC_OP_test, JIT_bool, add(&p, JITC_OP_lt, JIT_bool, phi, y, 0), loops, 0);
+    add(&p, JITC_OP_next, JIT_f32, phi, add(&p, JITC_OP_add, JIT_f32, phi, y, 0), 0);
+    add(&p, JITC_OP_end, JIT_bool, loops, 0, 0);
+    store(&p, JIT_f32, phi);
+    char *text = text_of(&p, MOST);
+    cr_expect_eq(occurrences(text, " ? GUARDED_f32("), 1, "%s", text);
+    cr_expect_eq(occurrences(text, "asm volatile(\"ld.global.f32"), 1, "%s", text);
+    free(text);
+    jitc_program_finish(&p);
+}

@@ -232,8 +232,9 @@ static void put_gather(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     jitc_cuda_access a = jitc_cuda_access_of(k, n, i->a, i->b);
     jitc_cuda_put_check(k, &a);
-    jitc_cuda_putf(&k->w, "    const %s %v = %k ? LD_%s(", jitc_cuda_type(jitc_cuda_type_of(i)), n,
-                   n, jitc_cuda_memory_type(jitc_cuda_type_of(i)));
+    const char *load = k->p->head.flags & JITC_PROGRAM_LOOPS ? "GUARDED" : "LD";
+    jitc_cuda_putf(&k->w, "    const %s %v = %k ? %s_%s(", jitc_cuda_type(jitc_cuda_type_of(i)), n,
+                   n, load, jitc_cuda_memory_type(jitc_cuda_type_of(i)));
     jitc_cuda_put_element(k, &a, "const ");
     jitc_cuda_put_text(&k->w, i->type == JIT_bool ? ") != 0 : 0;\n" : ") : 0;\n");
 }
