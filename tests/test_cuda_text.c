@@ -401,3 +401,20 @@ Test(cuda_text, loads_from_an_index_in_a_loop_stay_under_their_condition) {
     free(text);
     jitc_program_finish(&p);
 }
+
+/** So does it before all elements of a thread. */
+Test(cuda_text, loads_from_the_same_index_in_all_lanes_stay_under_their_condition) {
+    for (int same = 0; same < 2; same++) {
+        jitc_program p = {0};
+        uint32_t buffer = add_buffer(&p, JIT_f32, NULL, 7, params), x = data(&p, JIT_u32);
+        uint32_t far = add_literal(&p, JIT_u32, 1u << 31, params);
+        uint32_t at = add(&p, JITC_OP_add, JIT_u32, same ? far : x, far, 0);
+        store(&p, JIT_f32, add(&p, JITC_OP_gather, JIT_f32, buffer, at, 0));
+        store(&p, JIT_u32, x);
+        char *text = text_of(&p, MOST);
+        cr_expect_eq(occurrences(text, " ? GUARDED_f32("), same, "%s", text);
+        cr_expect_eq(occurrences(text, " ? LD_f32("), !same, "%s", text);
+        free(text);
+        jitc_program_finish(&p);
+    }
+}

@@ -228,11 +228,26 @@ void jitc_cuda_put_element(kernel *k, const jitc_cuda_access *a, const char *qua
                    jitc_cuda_index_type(a), a->index);
 }
 
+/** Is value n plainly another one in each lane? What is not may be loaded before all lanes. */
+static bool varies(const jitc_program *p, uint32_t n, unsigned depth) {
+    const jitc_inst *i = &p->inst[n];
+    const uint32_t operands[] = {i->a, i->b, i->c};
+    if (i->op == JITC_OP_counter || (i->op == JITC_OP_data && jitc_cuda_is_vector(i)))
+        return true;
+    if (jitc_ops[i->op].form == JITC_FORM_GATHER)
+        return depth && varies(p, i->b, depth - 1);
+    for (unsigned o = 0; depth && o < jitc_inst_operands(i); ++o)
+        if (varies(p, operands[o], depth - 1))
+            return true;
+    return false;
+}
+
 static void put_gather(kernel *k, uint32_t n) {
     const jitc_inst *i = &k->p->inst[n];
     jitc_cuda_access a = jitc_cuda_access_of(k, n, i->a, i->b);
     jitc_cuda_put_check(k, &a);
-    const char *load = k->p->head.flags & JITC_PROGRAM_LOOPS ? "GUARDED" : "LD";
+    bool stays = k->p->head.flags & JITC_PROGRAM_LOOPS || !varies(k->p, a.index, 6);
+    const char *load = stays ? "GUARDED" : "LD";
     jitc_cuda_putf(&k->w, "    const %s %v = %k ? %s_%s(", jitc_cuda_type(jitc_cuda_type_of(i)), n,
                    n, load, jitc_cuda_memory_type(jitc_cuda_type_of(i)));
     jitc_cuda_put_element(k, &a, "const ");
