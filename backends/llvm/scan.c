@@ -10,7 +10,8 @@
  * is added last, so that only one addition a vector waits for the one before.
  *
  * The total of a chunk is that of reduce.c, and not the last element of the scan: so it is the
- * same bits whether the chunk is read once or twice. In reverse, all is mirrored. */
+ * same bits whether the chunk is read once or twice. In reverse, all is mirrored, the order in
+ * which the total is added up as well: that of floats is then another one, which shape.c knows. */
 #include "llvm/scan.h"
 #include "llvm/cost.h"
 #include "llvm/reduce.h"
@@ -284,7 +285,7 @@ static void store_total(scanning *s, LLVMBasicBlockRef after) {
     jitc_emit *e = &s->k->e;
     LLVMBasicBlockRef want = jitc_build_block(s->k, "total");
     branch(s, jitc_emit_icmp(e, LLVMIntEQ, s->k->step, number(s, JITC_SCAN_TOTAL)), want, after);
-    go_on_at(s, want); /* in reverse the four are the other way around, which is no matter */
+    go_on_at(s, want); /* in reverse the four are the other way around */
     LLVMValueRef total = jitc_emit_total(e, &s->c, s->four);
     e->api->LLVMBuildStore(e->b, total, slot_address(s, s->from, true));
     jump(s, after);

@@ -196,6 +196,14 @@ static void scan_start(const uint64_t *words, uint64_t chunks) {
     slots_of(words)[s->reverse ? chunks : 0] = start;
 }
 
+/** Backwards, a scan adds up a chunk from its other end than the totals are added up: for floats,
+ * only those can be used. A chunk that is alone needs no total. */
+static bool needs_totals(const jitc_shape_plan *s, uint64_t chunks) {
+    jit_reduce_op op = s->all->op;
+    return chunks > 1 && s->reverse && jitc_dtypes[s->all->type].cls == JITC_FLOAT &&
+           (op == JIT_REDUCE_ADD || op == JIT_REDUCE_MUL);
+}
+
 static void scan_task(uint64_t begin, uint64_t end, const uint64_t *words) {
     const jitc_shape_plan *s = plan_of(words);
     uint64_t chunks = divide_up(words[LANES], JITC_CHUNK), size = words[BLOCK] / JITC_CHUNK;
@@ -207,7 +215,7 @@ static void scan_task(uint64_t begin, uint64_t end, const uint64_t *words) {
             ((uint64_t *) (uintptr_t) words)[WORDS + s->scratch + 1] = (uintptr_t) &words[SLOTS];
         if (n == 0)
             scan_start(words, chunks);
-        if (s->stores || !is_alone(words, n)) {
+        if (s->stores || needs_totals(s, chunks) || !is_alone(words, n)) {
             scan_twice(words, n, first, last);
         } else {
             scan_once(words, first, last);
@@ -258,21 +266,11 @@ static void compress_task(uint64_t begin, uint64_t end, const uint64_t *words) {
         compress_block(words, n, words[LANES] <= JITC_CHUNK ? few : NULL);
 }
 
-/** Backwards, sums of floats that are scanned once and those that are scanned twice may differ in
- * the last bit at the beginning of a block: so one thread scans them, once. */
-static bool is_in_one(const jitc_shape_plan *s) {
-    return s->shape == JITC_SHAPE_SCAN && s->reverse &&
-           jitc_dtypes[s->all->type].cls == JITC_FLOAT &&
-           (s->all->op == JIT_REDUCE_ADD || s->all->op == JIT_REDUCE_MUL);
-}
-
 /** Blocks that stay in the second-level cache between two passes. */
 static void plan_ordered(const jitc_shape_plan *s, uint64_t *words, jitc_task *t, int threads) {
     uint64_t share = t->lanes / (4 * (uint64_t) threads) / JITC_CHUNK * JITC_CHUNK;
     uint64_t block = threads == 1 || share > SCAN_BLOCK ? SCAN_BLOCK : share;
     block = block && t->block > JITC_CHUNK ? block : JITC_CHUNK;
-    if (is_in_one(s)) /* one block */
-        block = divide_up(t->lanes, JITC_CHUNK) * JITC_CHUNK;
     words[BLOCK] = block;
     t->lanes = divide_up(t->lanes, block);
     t->block = 1;
