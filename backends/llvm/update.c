@@ -3,41 +3,21 @@
  * An element is its bits, in an unsigned integer of its width. */
 #include "llvm/update.h"
 #include "core/sync.h"
+#include "ir/bits.h"
 #include <string.h>
 #undef bool /* the tag of a type, below */
 
 /* ---- Values of a type ---- */
 
-static float f32_of(uint32_t bits) {
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-static uint32_t f32_bits(float f) {
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-static double f64_of(uint64_t bits) {
-    double d;
-    memcpy(&d, &bits, sizeof d);
-    return d;
-}
-static uint64_t f64_bits(double d) {
-    uint64_t bits;
-    memcpy(&bits, &d, sizeof bits);
-    return bits;
-}
-
 /* jit_min() and jit_max(): of zeros the sign decides, and NaN wins. */
 static double least(double a, double b) {
     if (a == b)
-        return f64_of(f64_bits(a) | f64_bits(b));
+        return jitc_f64_from_bits(jitc_f64_bits(a) | jitc_f64_bits(b));
     return a < b || a != a ? a : b;
 }
 static double greatest(double a, double b) {
     if (a == b)
-        return f64_of(f64_bits(a) & f64_bits(b));
+        return jitc_f64_from_bits(jitc_f64_bits(a) & jitc_f64_bits(b));
     return a > b || a != a ? a : b;
 }
 
@@ -55,8 +35,8 @@ static double greatest(double a, double b) {
 #define FLOATS(X)                                                                                  \
     X(f16, uint16_t, float, jitc_f16_to_f32, jitc_f16_from_f32)                                    \
     X(bf16, uint16_t, float, jitc_bf16_to_f32, jitc_bf16_from_f32)                                 \
-    X(f32, uint32_t, float, f32_of, f32_bits)                                                      \
-    X(f64, uint64_t, double, f64_of, f64_bits)
+    X(f32, uint32_t, float, jitc_f32_from_bits, jitc_f32_bits)                                     \
+    X(f64, uint64_t, double, jitc_f64_from_bits, jitc_f64_bits)
 
 /* combine_add_i32(a, b): the bits of the result. */
 #define COMBINE(op, type, bits, expression)                                                        \

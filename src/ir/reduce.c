@@ -1,5 +1,6 @@
 /* reduce.c: what combines elements: reductions, prefix sums, scatter_reduce.
  * Layer: ir.  May include: core. */
+#include "ir/bits.h"
 #include "ir/ir.h"
 
 jitc_op jitc_reduce_op(jit_reduce_op op) {
@@ -35,9 +36,8 @@ static uint64_t extreme(jit_dtype t, bool largest) {
         case JITC_INT: return largest ? all ^ sign : sign;
         default: return largest ? all : 0;
     }
-    const double infinity = largest ? __builtin_inf() : -__builtin_inf();
-    uint64_t in[3] = {0, 0, 0}, bits = 0;
-    __builtin_memcpy(in, &infinity, sizeof infinity);
+    uint64_t infinity = jitc_f64_bits(largest ? __builtin_inf() : -__builtin_inf());
+    uint64_t in[3] = {infinity, 0, 0}, bits = 0;
     jitc_fold(JITC_OP_cast, JIT_f64, t, in, &bits);
     return bits;
 }
