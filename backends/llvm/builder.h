@@ -49,9 +49,6 @@ static inline LLVMValueRef jitc_build_param(jitc_builder *k, uint32_t index, LLV
     LLVMValueRef at = jitc_build_pointer(k, k->e.i64, k->params, jitc_build_constant(k, index));
     return k->e.api->LLVMBuildLoad2(k->e.b, type, at, "");
 }
-static inline LLVMBasicBlockRef jitc_build_block(jitc_builder *k, const char *name) {
-    return k->e.api->LLVMAppendBasicBlockInContext(k->e.context, k->e.function, name);
-}
 /** The lanes of vector number `u` that run; NULL: all of them. */
 static inline LLVMValueRef jitc_build_active(const jitc_builder *k, unsigned u) {
     return k->active ? k->active[u] : k->tail ? k->tail[u].mask : NULL;

@@ -90,17 +90,17 @@ LLVMValueRef jitc_emit_call(jitc_emit *e, const char *symbol, LLVMTypeRef result
 
 LLVMValueRef jitc_emit_stack(jitc_emit *e, LLVMTypeRef scalar, unsigned count) {
     const jitc_llvm *api = e->api;
-    LLVMBasicBlockRef here = api->LLVMGetInsertBlock(e->b);
+    LLVMBasicBlockRef here = jitc_emit_here(e);
     LLVMBasicBlockRef entry = api->LLVMGetEntryBasicBlock(e->function);
     LLVMValueRef first = api->LLVMGetFirstInstruction(entry);
     if (first)
         api->LLVMPositionBuilderBefore(e->b, first);
     else
-        api->LLVMPositionBuilderAtEnd(e->b, entry);
+        jitc_emit_at(e, entry);
     LLVMValueRef room =
         api->LLVMBuildArrayAlloca(e->b, scalar, api->LLVMConstInt(e->i32, count, 0), "");
     api->LLVMSetAlignment(room, 64);
-    api->LLVMPositionBuilderAtEnd(e->b, here);
+    jitc_emit_at(e, here);
     return room;
 }
 

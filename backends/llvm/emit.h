@@ -86,6 +86,27 @@ static inline LLVMValueRef jitc_emit_not(jitc_emit *e, LLVMValueRef v) {
     return e->api->LLVMBuildNot(e->b, v, "");
 }
 
+/* Blocks. */
+
+static inline LLVMBasicBlockRef jitc_emit_block(jitc_emit *e, const char *name) {
+    return e->api->LLVMAppendBasicBlockInContext(e->context, e->function, name);
+}
+/** The block in which the builder stands. */
+static inline LLVMBasicBlockRef jitc_emit_here(const jitc_emit *e) {
+    return e->api->LLVMGetInsertBlock(e->b);
+}
+/** Go on at the end of a block. */
+static inline void jitc_emit_at(jitc_emit *e, LLVMBasicBlockRef block) {
+    e->api->LLVMPositionBuilderAtEnd(e->b, block);
+}
+static inline void jitc_emit_jump(jitc_emit *e, LLVMBasicBlockRef to) {
+    e->api->LLVMBuildBr(e->b, to);
+}
+static inline void jitc_emit_branch(jitc_emit *e, LLVMValueRef condition, LLVMBasicBlockRef yes,
+                                    LLVMBasicBlockRef no) {
+    e->api->LLVMBuildCondBr(e->b, condition, yes, no);
+}
+
 /** A math function (property INEXACT, form UNARY or BINARY) of f32 or f64 vectors, within 1 ULP:
  *  inlined, or a call of the vector library, or a loop over the lanes. math.c. */
 LLVMValueRef jitc_emit_math(jitc_emit *e, jitc_op op, jit_dtype type, const LLVMValueRef *args);

@@ -215,9 +215,9 @@ static void emit_early(jitc_builder *k) {
  * block's length, and its quick path gives up on the rest of a block at the first instruction that
  * it does not know; what is live goes through the stack in between. */
 static void split_block(jitc_builder *k) {
-    LLVMBasicBlockRef next = jitc_build_block(k, "part");
-    k->e.api->LLVMBuildBr(k->e.b, next);
-    k->e.api->LLVMPositionBuilderAtEnd(k->e.b, next);
+    LLVMBasicBlockRef next = jitc_emit_block(&k->e, "part");
+    jitc_emit_jump(&k->e, next);
+    jitc_emit_at(&k->e, next);
 }
 
 static void emit_vectors(jitc_builder *k, uint32_t n) {
@@ -313,7 +313,7 @@ static void make_tails(jitc_builder *k, jitc_tail *tails) {
 static void emit_loop(jitc_builder *k, LLVMBasicBlockRef block, LLVMBasicBlockRef before,
                       LLVMBasicBlockRef after, const LLVMValueRef range[2], bool masked) {
     const jitc_llvm *api = k->e.api;
-    api->LLVMPositionBuilderAtEnd(k->e.b, block);
+    jitc_emit_at(&k->e, block);
     k->position = api->LLVMBuildPhi(k->e.b, k->e.i64, "i");
     jitc_tail tails[JITC_MAX_UNROLL];
     if (masked)
@@ -323,8 +323,8 @@ static void emit_loop(jitc_builder *k, LLVMBasicBlockRef block, LLVMBasicBlockRe
     LLVMValueRef step = jitc_build_constant(k, k->unroll * k->e.lanes);
     LLVMValueRef next = jitc_emit_bin(&k->e, LLVMAdd, k->position, step);
     LLVMValueRef more = jitc_emit_icmp(&k->e, LLVMIntULT, next, range[1]);
-    LLVMBasicBlockRef last = api->LLVMGetInsertBlock(k->e.b);
-    api->LLVMBuildCondBr(k->e.b, more, block, after);
+    LLVMBasicBlockRef last = jitc_emit_here(&k->e);
+    jitc_emit_branch(&k->e, more, block, after);
     LLVMValueRef values[] = {range[0], next};
     LLVMBasicBlockRef blocks[] = {before, last};
     api->LLVMAddIncoming(k->position, values, blocks, 2);
@@ -341,25 +341,25 @@ static bool has_effect_by_index(const jitc_program *p) {
  */
 
 static LLVMBasicBlockRef emit_plain(jitc_builder *k, LLVMBasicBlockRef entry, bool masked) {
-    LLVMBasicBlockRef block = jitc_build_block(k, "main"), exit = jitc_build_block(k, "exit");
-    k->e.api->LLVMBuildBr(k->e.b, block);
+    LLVMBasicBlockRef block = jitc_emit_block(&k->e, "main"), exit = jitc_emit_block(&k->e, "exit");
+    jitc_emit_jump(&k->e, block);
     emit_loop(k, block, entry, exit, (LLVMValueRef[]) {k->begin, k->end}, masked);
     return exit;
 }
 
 static LLVMBasicBlockRef emit_with_tail(jitc_builder *k, LLVMBasicBlockRef entry) {
-    const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef block = jitc_build_block(k, "main"), check = jitc_build_block(k, "check");
-    LLVMBasicBlockRef last = jitc_build_block(k, "tail"), exit = jitc_build_block(k, "exit");
+    LLVMBasicBlockRef block = jitc_emit_block(&k->e, "main"),
+                      check = jitc_emit_block(&k->e, "check");
+    LLVMBasicBlockRef last = jitc_emit_block(&k->e, "tail"), exit = jitc_emit_block(&k->e, "exit");
     LLVMValueRef count = jitc_emit_bin(&k->e, LLVMSub, k->end, k->begin);
     LLVMValueRef whole = jitc_build_constant(k, ~(uint64_t) (k->unroll * k->e.lanes - 1));
     LLVMValueRef full =
         jitc_emit_bin(&k->e, LLVMAdd, k->begin, jitc_emit_bin(&k->e, LLVMAnd, count, whole));
     LLVMValueRef any = jitc_emit_icmp(&k->e, LLVMIntULT, k->begin, full);
-    api->LLVMBuildCondBr(k->e.b, any, block, check);
+    jitc_emit_branch(&k->e, any, block, check);
     emit_loop(k, block, entry, check, (LLVMValueRef[]) {k->begin, full}, false);
-    api->LLVMPositionBuilderAtEnd(k->e.b, check);
-    api->LLVMBuildCondBr(k->e.b, jitc_emit_icmp(&k->e, LLVMIntULT, full, k->end), last, exit);
+    jitc_emit_at(&k->e, check);
+    jitc_emit_branch(&k->e, jitc_emit_icmp(&k->e, LLVMIntULT, full, k->end), last, exit);
     k->unroll = 1;
     emit_loop(k, last, check, exit, (LLVMValueRef[]) {full, k->end}, true);
     return exit;
@@ -367,14 +367,14 @@ static LLVMBasicBlockRef emit_with_tail(jitc_builder *k, LLVMBasicBlockRef entry
 
 static jit_status emit_function(jitc_builder *k) {
     const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef entry = jitc_build_block(k, "entry"), exit;
+    LLVMBasicBlockRef entry = jitc_emit_block(&k->e, "entry"), exit;
     uint32_t flags = k->p->head.flags;
-    api->LLVMPositionBuilderAtEnd(k->e.b, entry);
+    jitc_emit_at(&k->e, entry);
     load_parameters(k);
     jitc_build_scatter_reduce_begin(k);
     jitc_literals_init(&k->e, k->p, k->params, k->level, &k->literals);
     emit_early(k);
-    entry = api->LLVMGetInsertBlock(k->e.b); /* tables of literals and bounds checks end a block */
+    entry = jitc_emit_here(&k->e); /* tables of literals and bounds checks end a block */
     k->mask_memory = flags & JITC_PROGRAM_TAIL;
     if (jitc_combines(k->p))
         TRY(jitc_build_combining(k, &exit));
@@ -385,7 +385,7 @@ static jit_status emit_function(jitc_builder *k) {
         exit = emit_with_tail(k, entry);
     else
         exit = emit_plain(k, entry, false);
-    api->LLVMPositionBuilderAtEnd(k->e.b, exit);
+    jitc_emit_at(&k->e, exit);
     /* ORDER: stores past the caches before whatever says that the kernel is done, by this fence;
      * without it other threads may read stale elements. */
     if (k->e.stream)

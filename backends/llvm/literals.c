@@ -58,21 +58,20 @@ static void fill_entries(jitc_emit *e, const jitc_literals *l, LLVMValueRef n) {
 
 static void fill_tables(jitc_emit *e, const jitc_literals *l, uint32_t count) {
     const jitc_llvm *api = e->api;
-    LLVMBasicBlockRef before = api->LLVMGetInsertBlock(e->b);
-    LLVMBasicBlockRef loop =
-        api->LLVMAppendBasicBlockInContext(e->context, e->function, "literals");
-    LLVMBasicBlockRef ready = api->LLVMAppendBasicBlockInContext(e->context, e->function, "ready");
-    api->LLVMBuildBr(e->b, loop);
-    api->LLVMPositionBuilderAtEnd(e->b, loop);
+    LLVMBasicBlockRef before = jitc_emit_here(e);
+    LLVMBasicBlockRef loop = jitc_emit_block(e, "literals");
+    LLVMBasicBlockRef ready = jitc_emit_block(e, "ready");
+    jitc_emit_jump(e, loop);
+    jitc_emit_at(e, loop);
     LLVMValueRef n = api->LLVMBuildPhi(e->b, e->i64, "");
     fill_entries(e, l, n);
     LLVMValueRef next = jitc_emit_bin(e, LLVMAdd, n, api->LLVMConstInt(e->i64, 1, 0));
     LLVMValueRef more = jitc_emit_icmp(e, LLVMIntULT, next, api->LLVMConstInt(e->i64, count, 0));
-    api->LLVMBuildCondBr(e->b, more, loop, ready);
+    jitc_emit_branch(e, more, loop, ready);
     LLVMValueRef values[] = {api->LLVMConstInt(e->i64, 0, 0), next};
     LLVMBasicBlockRef blocks[] = {before, loop};
     api->LLVMAddIncoming(n, values, blocks, 2);
-    api->LLVMPositionBuilderAtEnd(e->b, ready);
+    jitc_emit_at(e, ready);
 }
 
 void jitc_literals_init(jitc_emit *e, const jitc_program *p, LLVMValueRef params, int level,

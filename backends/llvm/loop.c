@@ -142,11 +142,11 @@ static void begin(jitc_builder *k, uint32_t n) {
     }
     look_for_counted(k, l);
     LLVMValueRef first = l->compare ? scalar_of(k, k->p->inst[l->counted].a) : NULL;
-    LLVMBasicBlockRef before = api->LLVMGetInsertBlock(k->e.b);
+    LLVMBasicBlockRef before = jitc_emit_here(&k->e);
     if (!is_once(k, n)) {
-        l->head = jitc_build_block(k, "loop");
-        api->LLVMBuildBr(k->e.b, l->head);
-        api->LLVMPositionBuilderAtEnd(k->e.b, l->head);
+        l->head = jitc_emit_block(&k->e, "loop");
+        jitc_emit_jump(&k->e, l->head);
+        jitc_emit_at(&k->e, l->head);
     }
     begin_states(k, l, before);
     if (first)
@@ -189,18 +189,17 @@ static LLVMValueRef narrow(jitc_builder *k, LLVMValueRef active, uint32_t condit
 }
 
 static void test(jitc_builder *k, const jitc_inst *i) {
-    const jitc_llvm *api = k->e.api;
     jitc_open_loop *l = innermost(k);
     for (unsigned u = 0; u < k->unroll; u++)
         l->active[u] = narrow(k, l->entered[u], i->a, u, PARTS);
     LLVMValueRef any = any_active(k, l->active);
     if (l->compare)
         any = jitc_emit_bin(&k->e, LLVMAnd, any, compare_counted(k, l));
-    LLVMBasicBlockRef body = jitc_build_block(k, "body");
-    l->exit = jitc_build_block(k, "left");
-    l->tested = api->LLVMGetInsertBlock(k->e.b);
-    api->LLVMBuildCondBr(k->e.b, any, body, l->exit);
-    api->LLVMPositionBuilderAtEnd(k->e.b, body);
+    LLVMBasicBlockRef body = jitc_emit_block(&k->e, "body");
+    l->exit = jitc_emit_block(&k->e, "left");
+    l->tested = jitc_emit_here(&k->e);
+    jitc_emit_branch(&k->e, any, body, l->exit);
+    jitc_emit_at(&k->e, body);
 }
 
 static void next(jitc_builder *k, uint32_t n) {
@@ -247,16 +246,16 @@ static void merge_states(jitc_builder *k, const jitc_open_loop *l, uint32_t end,
 static void end(jitc_builder *k, uint32_t n) {
     const jitc_llvm *api = k->e.api;
     jitc_open_loop *l = innermost(k);
-    LLVMBasicBlockRef latch = api->LLVMGetInsertBlock(k->e.b);
+    LLVMBasicBlockRef latch = jitc_emit_here(&k->e);
     if (l->compare) {
         LLVMValueRef sum = jitc_emit_bin(&k->e, LLVMAdd, l->counter, scalar_of(k, l->step));
         api->LLVMAddIncoming(l->counter, &sum, &latch, 1);
     }
-    api->LLVMBuildBr(k->e.b, l->head ? l->head : l->exit);
+    jitc_emit_jump(&k->e, l->head ? l->head : l->exit);
     if (l->head)
         close_states(k, l, n, latch);
     api->LLVMMoveBasicBlockAfter(l->exit, latch); /* quick code keeps this order */
-    api->LLVMPositionBuilderAtEnd(k->e.b, l->exit);
+    jitc_emit_at(&k->e, l->exit);
     if (!l->head)
         merge_states(k, l, n, latch);
     k->active = l->outer;

@@ -115,16 +115,16 @@ static void report_bounds(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef 
     if (e->lanes < 64)
         bits = api->LLVMBuildCast(e->b, LLVMZExt, bits, e->i64, "");
     LLVMValueRef any = jitc_emit_icmp(e, LLVMIntNE, bits, api->LLVMConstInt(e->i64, 0, 0));
-    LLVMBasicBlockRef tell = api->LLVMAppendBasicBlockInContext(e->context, e->function, "bad");
-    LLVMBasicBlockRef next = api->LLVMAppendBasicBlockInContext(e->context, e->function, "next");
-    api->LLVMBuildCondBr(e->b, any, tell, next);
-    api->LLVMPositionBuilderAtEnd(e->b, tell);
+    LLVMBasicBlockRef tell = jitc_emit_block(e, "bad");
+    LLVMBasicBlockRef next = jitc_emit_block(e, "next");
+    jitc_emit_branch(e, any, tell, next);
+    jitc_emit_at(e, tell);
     LLVMValueRef room = jitc_emit_stack(e, e->i64, e->lanes);
     store_vector(e, jitc_emit_resize(e, a->index_type, e->i64, 64, a->index), room, 64);
     LLVMValueRef args[] = {a->report, i32(e, a->claim), room, bits, a->size};
     jitc_emit_call(e, "jitc_report_bounds", api->LLVMVoidTypeInContext(e->context), 5, args);
-    api->LLVMBuildBr(e->b, next);
-    api->LLVMPositionBuilderAtEnd(e->b, next);
+    jitc_emit_jump(e, next);
+    jitc_emit_at(e, next);
 }
 
 /** Compare as unsigned, so that negative indices are out of range too. 32 bits are enough unless

@@ -27,6 +27,7 @@ typedef struct section {
 
 typedef struct reducing {
     jitc_builder *k;
+    jitc_emit *e; /* of k */
     const jitc_reduce_code *code;
     section main, masked;
     LLVMValueRef *neutral, *done; /* JITC_ACCUMULATORS each */
@@ -38,16 +39,16 @@ typedef struct reducing {
 } reducing;
 
 static LLVMValueRef bin(reducing *r, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b) {
-    return jitc_emit_bin(&r->k->e, op, a, b);
+    return jitc_emit_bin(r->e, op, a, b);
 }
 static LLVMValueRef less(reducing *r, LLVMValueRef a, LLVMValueRef b) {
-    return jitc_emit_icmp(&r->k->e, LLVMIntULT, a, b);
+    return jitc_emit_icmp(r->e, LLVMIntULT, a, b);
 }
 static LLVMValueRef number(reducing *r, uint64_t n) {
     return jitc_build_constant(r->k, n);
 }
 static unsigned group_lanes(const reducing *r) {
-    return JITC_ACCUMULATORS * r->k->e.lanes;
+    return JITC_ACCUMULATORS * r->e->lanes;
 }
 static unsigned accumulators(const reducing *r) {
     return JITC_ACCUMULATORS * r->code->count;
@@ -55,41 +56,31 @@ static unsigned accumulators(const reducing *r) {
 static LLVMValueRef round_down(reducing *r, LLVMValueRef lane) {
     return bin(r, LLVMAnd, lane, number(r, ~(uint64_t) (group_lanes(r) - 1)));
 }
-static LLVMBasicBlockRef here(const reducing *r) {
-    return r->k->e.api->LLVMGetInsertBlock(r->k->e.b);
-}
-static void go_on_at(reducing *r, LLVMBasicBlockRef block) {
-    r->k->e.api->LLVMPositionBuilderAtEnd(r->k->e.b, block);
-}
-static void branch(reducing *r, LLVMValueRef condition, LLVMBasicBlockRef yes,
-                   LLVMBasicBlockRef no) {
-    r->k->e.api->LLVMBuildCondBr(r->k->e.b, condition, yes, no);
-}
 
 /* Phis. */
 
 static void make_phis(reducing *r, LLVMValueRef *phis) {
     for (unsigned i = 0; i < accumulators(r); i++) {
         jit_dtype type = r->code->all[i / JITC_ACCUMULATORS].sum;
-        LLVMTypeRef vector = jitc_emit_vector(&r->k->e, jitc_emit_scalar(&r->k->e, type));
-        phis[i] = r->k->e.api->LLVMBuildPhi(r->k->e.b, vector, "");
+        LLVMTypeRef vector = jitc_emit_vector(r->e, jitc_emit_scalar(r->e, type));
+        phis[i] = r->e->api->LLVMBuildPhi(r->e->b, vector, "");
     }
 }
 
 static void flow(reducing *r, LLVMValueRef *phis, LLVMValueRef *values, LLVMBasicBlockRef from) {
     for (unsigned i = 0; i < accumulators(r); i++)
-        r->k->e.api->LLVMAddIncoming(phis[i], &values[i], &from, 1);
+        r->e->api->LLVMAddIncoming(phis[i], &values[i], &from, 1);
 }
 
 static void enter(reducing *r, section *s, LLVMValueRef position, LLVMValueRef *values,
                   LLVMBasicBlockRef from) {
-    r->k->e.api->LLVMAddIncoming(s->position, &position, &from, 1);
+    r->e->api->LLVMAddIncoming(s->position, &position, &from, 1);
     flow(r, s->phis, values, from);
 }
 
 static void open_section(reducing *r, section *s) {
-    go_on_at(r, s->block);
-    s->position = r->k->e.api->LLVMBuildPhi(r->k->e.b, r->k->e.i64, "i");
+    jitc_emit_at(r->e, s->block);
+    s->position = r->e->api->LLVMBuildPhi(r->e->b, r->e->i64, "i");
     make_phis(r, s->phis);
     for (unsigned i = 0; i < accumulators(r); i++)
         s->values[i] = s->phis[i];
@@ -99,7 +90,7 @@ static void open_section(reducing *r, section *s) {
 
 /** Keep a vector of a range of short blocks. */
 static void keep(reducing *r, unsigned number_of, LLVMValueRef v, unsigned u) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     jit_dtype type = r->code->all[number_of].sum;
     LLVMValueRef at = bin(r, LLVMSub, r->k->position, r->first);
     at = bin(r, LLVMAdd, at, number(r, u * e->lanes));
@@ -118,7 +109,7 @@ static void turn(LLVMValueRef *four, unsigned by) {
 
 /** Add the vectors of an iteration. `masks`: of the lanes in the range; NULL: all are. */
 static void accumulate(reducing *r, section *s, const LLVMValueRef *masks) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     bool stream = e->stream;
     for (unsigned n = 0; n < r->code->count; n++) {
         const jitc_combining *c = &r->code->all[n];
@@ -142,8 +133,8 @@ static void accumulate(reducing *r, section *s, const LLVMValueRef *masks) {
 }
 
 static void end_iteration(reducing *r, section *s) {
-    s->next = bin(r, LLVMAdd, s->position, number(r, s->unroll * r->k->e.lanes));
-    s->last = here(r);
+    s->next = bin(r, LLVMAdd, s->position, number(r, s->unroll * r->e->lanes));
+    s->last = jitc_emit_here(r->e);
 }
 
 static void run_main(reducing *r) {
@@ -181,13 +172,13 @@ static void run_masked(reducing *r) {
 /* Results. */
 
 static LLVMValueRef out_pointer(reducing *r, const jitc_combining *c, LLVMValueRef at) {
-    LLVMTypeRef scalar = jitc_emit_scalar(&r->k->e, jitc_stored_type(c));
+    LLVMTypeRef scalar = jitc_emit_scalar(r->e, jitc_stored_type(c));
     return jitc_build_pointer(r->k, scalar, r->k->pointers[c->out], at);
 }
 
 /** The results of one range, to the outputs. */
 static void store_results(reducing *r, const LLVMValueRef *totals) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     for (unsigned n = 0; n < r->code->count; n++) {
         const jitc_combining *c = &r->code->all[n];
         LLVMValueRef v = totals[n];
@@ -202,7 +193,7 @@ static void store_results(reducing *r, const LLVMValueRef *totals) {
 
 /** The results of a part of a range: eight bytes each. */
 static void store_partials(reducing *r, const LLVMValueRef *totals) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     LLVMValueRef base = e->api->LLVMBuildCast(e->b, LLVMIntToPtr, r->partials, e->ptr, "");
     LLVMValueRef at = bin(r, LLVMMul, r->slot, number(r, r->code->count));
     for (unsigned n = 0; n < r->code->count; n++) {
@@ -217,7 +208,7 @@ static void store_partials(reducing *r, const LLVMValueRef *totals) {
  * `end`: behind their last ones; both u32. */
 static void gather_lanes(reducing *r, unsigned n, LLVMValueRef index, LLVMValueRef end,
                          LLVMValueRef *four) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     const jitc_combining *c = &r->code->all[n];
     LLVMValueRef shift = bin(r, LLVMSub, r->from, r->first);
     jitc_lane_access a = {.type = c->sum, .index_type = JIT_u32};
@@ -235,12 +226,12 @@ static void gather_lanes(reducing *r, unsigned n, LLVMValueRef index, LLVMValueR
 
 /** A loop over the lanes of the blocks of one vector. */
 static void combine_blocks(reducing *r, LLVMValueRef index, LLVMValueRef end, LLVMValueRef *four) {
-    const jitc_llvm *api = r->k->e.api;
-    jitc_emit *e = &r->k->e;
-    LLVMBasicBlockRef before = here(r), loop = jitc_build_block(r->k, "lanes");
-    LLVMBasicBlockRef after = jitc_build_block(r->k, "combined");
-    api->LLVMBuildBr(e->b, loop);
-    go_on_at(r, loop);
+    const jitc_llvm *api = r->e->api;
+    jitc_emit *e = r->e;
+    LLVMBasicBlockRef before = jitc_emit_here(r->e), loop = jitc_emit_block(r->e, "lanes");
+    LLVMBasicBlockRef after = jitc_emit_block(r->e, "combined");
+    jitc_emit_jump(e, loop);
+    jitc_emit_at(r->e, loop);
     LLVMValueRef i = api->LLVMBuildPhi(e->b, e->i64, "");
     make_phis(r, four);
     LLVMValueRef *phis = r->done + accumulators(r);
@@ -252,18 +243,18 @@ static void combine_blocks(reducing *r, LLVMValueRef index, LLVMValueRef end, LL
     for (unsigned n = 0; n < r->code->count; n++)
         gather_lanes(r, n, at, end, four);
     LLVMValueRef next = bin(r, LLVMAdd, i, number(r, JITC_ACCUMULATORS));
-    LLVMBasicBlockRef last = here(r);
-    branch(r, less(r, next, r->block_lanes), loop, after);
+    LLVMBasicBlockRef last = jitc_emit_here(r->e);
+    jitc_emit_branch(r->e, less(r, next, r->block_lanes), loop, after);
     LLVMValueRef values[] = {number(r, 0), next};
     LLVMBasicBlockRef blocks[] = {before, last};
     api->LLVMAddIncoming(i, values, blocks, 2);
     flow(r, phis, four, last);
-    go_on_at(r, after);
+    jitc_emit_at(r->e, after);
 }
 
 /** The blocks from number `first` on, as many as a vector has lanes. */
 static void short_blocks(reducing *r, LLVMValueRef first, LLVMValueRef count, LLVMValueRef *four) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     const jitc_llvm *api = e->api;
     LLVMValueRef lanes =
         api->LLVMBuildCast(e->b, LLVMTrunc, bin(r, LLVMSub, r->to, r->from), e->i32, "");
@@ -288,46 +279,46 @@ static void short_blocks(reducing *r, LLVMValueRef first, LLVMValueRef count, LL
 }
 
 static void all_short_blocks(reducing *r) {
-    const jitc_llvm *api = r->k->e.api;
-    jitc_emit *e = &r->k->e;
+    const jitc_llvm *api = r->e->api;
+    jitc_emit *e = r->e;
     LLVMValueRef one = number(r, 1), lanes = bin(r, LLVMSub, r->to, r->from);
     LLVMValueRef up = bin(r, LLVMSub, bin(r, LLVMAdd, lanes, r->block_lanes), one);
     LLVMValueRef count = bin(r, LLVMUDiv, up, r->block_lanes);
-    LLVMBasicBlockRef before = here(r), loop = jitc_build_block(r->k, "blocks");
-    LLVMBasicBlockRef after = jitc_build_block(r->k, "stored");
-    api->LLVMBuildBr(e->b, loop);
-    go_on_at(r, loop);
+    LLVMBasicBlockRef before = jitc_emit_here(r->e), loop = jitc_emit_block(r->e, "blocks");
+    LLVMBasicBlockRef after = jitc_emit_block(r->e, "stored");
+    jitc_emit_jump(e, loop);
+    jitc_emit_at(r->e, loop);
     LLVMValueRef first = api->LLVMBuildPhi(e->b, e->i64, "");
     short_blocks(r, first, count, r->masked.values);
     LLVMValueRef next = bin(r, LLVMAdd, first, number(r, e->lanes));
     LLVMValueRef values[] = {number(r, 0), next};
-    LLVMBasicBlockRef blocks[] = {before, here(r)};
-    branch(r, less(r, next, count), loop, after);
+    LLVMBasicBlockRef blocks[] = {before, jitc_emit_here(r->e)};
+    jitc_emit_branch(r->e, less(r, next, count), loop, after);
     api->LLVMAddIncoming(first, values, blocks, 2);
-    go_on_at(r, after);
+    jitc_emit_at(r->e, after);
 }
 
 /* The whole. */
 
 static void store_totals(reducing *r, LLVMValueRef *totals) {
-    const jitc_llvm *api = r->k->e.api;
     for (unsigned n = 0; n < r->code->count; n++)
-        totals[n] = jitc_emit_total(&r->k->e, &r->code->all[n], r->done + n * JITC_ACCUMULATORS);
+        totals[n] = jitc_emit_total(r->e, &r->code->all[n], r->done + n * JITC_ACCUMULATORS);
     if (r->code->partial) {
         store_partials(r, totals);
         return;
     }
-    LLVMBasicBlockRef result = jitc_build_block(r->k, "result");
-    LLVMBasicBlockRef part = jitc_build_block(r->k, "partial");
-    LLVMBasicBlockRef stored = jitc_build_block(r->k, "stored");
-    branch(r, jitc_emit_icmp(&r->k->e, LLVMIntEQ, r->partials, number(r, 0)), result, part);
-    go_on_at(r, result);
+    LLVMBasicBlockRef result = jitc_emit_block(r->e, "result");
+    LLVMBasicBlockRef part = jitc_emit_block(r->e, "partial");
+    LLVMBasicBlockRef stored = jitc_emit_block(r->e, "stored");
+    jitc_emit_branch(r->e, jitc_emit_icmp(r->e, LLVMIntEQ, r->partials, number(r, 0)), result,
+                     part);
+    jitc_emit_at(r->e, result);
     store_results(r, totals);
-    api->LLVMBuildBr(r->k->e.b, stored);
-    go_on_at(r, part);
+    jitc_emit_jump(r->e, stored);
+    jitc_emit_at(r->e, part);
     store_partials(r, totals);
-    api->LLVMBuildBr(r->k->e.b, stored);
-    go_on_at(r, stored);
+    jitc_emit_jump(r->e, stored);
+    jitc_emit_at(r->e, stored);
 }
 
 static void finish_item(reducing *r) {
@@ -335,31 +326,31 @@ static void finish_item(reducing *r) {
         store_totals(r, r->neutral + accumulators(r));
         return;
     }
-    LLVMBasicBlockRef several = jitc_build_block(r->k, "several");
-    LLVMBasicBlockRef one = jitc_build_block(r->k, "one");
-    LLVMBasicBlockRef finished = jitc_build_block(r->k, "finished");
-    branch(r, less(r, r->block_lanes, r->k->step), several, one);
-    go_on_at(r, one);
+    LLVMBasicBlockRef several = jitc_emit_block(r->e, "several");
+    LLVMBasicBlockRef one = jitc_emit_block(r->e, "one");
+    LLVMBasicBlockRef finished = jitc_emit_block(r->e, "finished");
+    jitc_emit_branch(r->e, less(r, r->block_lanes, r->k->step), several, one);
+    jitc_emit_at(r->e, one);
     store_totals(r, r->neutral + accumulators(r));
-    r->k->e.api->LLVMBuildBr(r->k->e.b, finished);
-    go_on_at(r, several);
+    jitc_emit_jump(r->e, finished);
+    jitc_emit_at(r->e, several);
     all_short_blocks(r);
-    r->k->e.api->LLVMBuildBr(r->k->e.b, finished);
-    go_on_at(r, finished);
+    jitc_emit_jump(r->e, finished);
+    jitc_emit_at(r->e, finished);
 }
 
 /** Where an item starts: in whole groups, or in one of which lanes are missing. */
 static void start_item(reducing *r) {
-    LLVMBasicBlockRef item = here(r);
+    LLVMBasicBlockRef item = jitc_emit_here(r->e);
     if (!r->main.block) {
-        r->k->e.api->LLVMBuildBr(r->k->e.b, r->masked.block);
+        jitc_emit_jump(r->e, r->masked.block);
     } else if (!r->masked.block) {
-        r->k->e.api->LLVMBuildBr(r->k->e.b, r->main.block);
+        jitc_emit_jump(r->e, r->main.block);
     } else {
         LLVMValueRef whole = less(r, r->first, r->full);
         if (r->rooms)
-            whole = bin(r, LLVMAnd, whole, jitc_emit_icmp(&r->k->e, LLVMIntEQ, r->first, r->from));
-        branch(r, whole, r->main.block, r->masked.block);
+            whole = bin(r, LLVMAnd, whole, jitc_emit_icmp(r->e, LLVMIntEQ, r->first, r->from));
+        jitc_emit_branch(r->e, whole, r->main.block, r->masked.block);
     }
     if (r->main.block) {
         open_section(r, &r->main);
@@ -373,55 +364,55 @@ static void start_item(reducing *r) {
 
 static void emit_main(reducing *r, LLVMBasicBlockRef done) {
     section *s = &r->main;
-    go_on_at(r, s->block);
+    jitc_emit_at(r->e, s->block);
     run_main(r);
-    LLVMBasicBlockRef check = jitc_build_block(r->k, "check");
-    branch(r, less(r, s->next, r->full), s->block, check);
+    LLVMBasicBlockRef check = jitc_emit_block(r->e, "check");
+    jitc_emit_branch(r->e, less(r, s->next, r->full), s->block, check);
     enter(r, s, s->next, s->values, s->last);
-    go_on_at(r, check);
+    jitc_emit_at(r->e, check);
     flow(r, r->done, s->values, check);
     if (!r->masked.block) {
-        r->k->e.api->LLVMBuildBr(r->k->e.b, done);
+        jitc_emit_jump(r->e, done);
         return;
     }
-    branch(r, less(r, r->full, r->to), r->masked.block, done);
+    jitc_emit_branch(r->e, less(r, r->full, r->to), r->masked.block, done);
     enter(r, &r->masked, r->full, s->values, check);
 }
 
 static void emit_masked(reducing *r, LLVMBasicBlockRef done) {
     section *s = &r->masked;
-    go_on_at(r, s->block);
+    jitc_emit_at(r->e, s->block);
     run_masked(r);
-    LLVMBasicBlockRef behind = jitc_build_block(r->k, "behind");
+    LLVMBasicBlockRef behind = jitc_emit_block(r->e, "behind");
     LLVMValueRef within = bin(r, LLVMAnd, s->next, number(r, group_lanes(r) - 1));
-    branch(r, jitc_emit_icmp(&r->k->e, LLVMIntNE, within, number(r, 0)), s->block, behind);
+    jitc_emit_branch(r->e, jitc_emit_icmp(r->e, LLVMIntNE, within, number(r, 0)), s->block, behind);
     enter(r, s, s->next, s->values, s->last);
-    go_on_at(r, behind);
+    jitc_emit_at(r->e, behind);
     if (r->main.block && r->rooms) {
-        LLVMBasicBlockRef rest = jitc_build_block(r->k, "rest");
-        branch(r, less(r, s->next, r->full), r->main.block, rest);
+        LLVMBasicBlockRef rest = jitc_emit_block(r->e, "rest");
+        jitc_emit_branch(r->e, less(r, s->next, r->full), r->main.block, rest);
         enter(r, &r->main, s->next, s->values, behind);
-        go_on_at(r, rest);
+        jitc_emit_at(r->e, rest);
     }
-    LLVMBasicBlockRef last = here(r);
-    branch(r, less(r, s->next, r->to), s->block, done);
+    LLVMBasicBlockRef last = jitc_emit_here(r->e);
+    jitc_emit_branch(r->e, less(r, s->next, r->to), s->block, done);
     enter(r, s, s->next, s->values, last);
     flow(r, r->done, s->values, last);
 }
 
 static void emit_sections(reducing *r) {
-    LLVMBasicBlockRef done = jitc_build_block(r->k, "done");
-    go_on_at(r, done);
+    LLVMBasicBlockRef done = jitc_emit_block(r->e, "done");
+    jitc_emit_at(r->e, done);
     make_phis(r, r->done);
     if (r->main.block)
         emit_main(r, done);
     if (r->masked.block)
         emit_masked(r, done);
-    go_on_at(r, done);
+    jitc_emit_at(r->e, done);
 }
 
 static void init_item(reducing *r) {
-    jitc_emit *e = &r->k->e;
+    jitc_emit *e = r->e;
     LLVMValueRef end = bin(r, LLVMAdd, r->from, r->k->step);
     r->to = jitc_emit_select(e, less(r, end, r->k->end), end, r->k->end);
     r->first = r->rooms ? round_down(r, r->from) : r->from;
@@ -429,31 +420,31 @@ static void init_item(reducing *r) {
 }
 
 static LLVMBasicBlockRef emit_items(reducing *r, LLVMBasicBlockRef before) {
-    const jitc_llvm *api = r->k->e.api;
-    jitc_emit *e = &r->k->e;
-    LLVMBasicBlockRef item = jitc_build_block(r->k, "item");
+    const jitc_llvm *api = r->e->api;
+    jitc_emit *e = r->e;
+    LLVMBasicBlockRef item = jitc_emit_block(r->e, "item");
     if (!(r->k->p->head.flags & JITC_PROGRAM_LOOPS)) /* a loop is dear to compile */
-        r->main.block = jitc_build_block(r->k, "main");
+        r->main.block = jitc_emit_block(r->e, "main");
     if (!r->code->whole)
-        r->masked.block = jitc_build_block(r->k, "masked");
-    api->LLVMBuildBr(e->b, item);
-    go_on_at(r, item);
+        r->masked.block = jitc_emit_block(r->e, "masked");
+    jitc_emit_jump(e, item);
+    jitc_emit_at(r->e, item);
     r->from = api->LLVMBuildPhi(e->b, e->i64, "from");
     r->slot = api->LLVMBuildPhi(e->b, e->i64, "slot");
     init_item(r);
     start_item(r);
     emit_sections(r);
     finish_item(r);
-    LLVMBasicBlockRef exit = jitc_build_block(r->k, "exit");
+    LLVMBasicBlockRef exit = jitc_emit_block(r->e, "exit");
     LLVMValueRef next[] = {r->k->begin, bin(r, LLVMAdd, r->from, r->k->step)};
     LLVMValueRef slots[] = {r->k->slot, bin(r, LLVMAdd, r->slot, number(r, 1))};
-    LLVMBasicBlockRef blocks[] = {before, here(r)};
+    LLVMBasicBlockRef blocks[] = {before, jitc_emit_here(r->e)};
     if (r->rooms) {
         LLVMValueRef several = bin(r, LLVMUDiv, r->k->step, r->block_lanes);
         slots[1] = jitc_emit_select(e, less(r, r->block_lanes, r->k->step),
                                     bin(r, LLVMAdd, r->slot, several), slots[1]);
     }
-    branch(r, less(r, next[1], r->k->end), item, exit);
+    jitc_emit_branch(r->e, less(r, next[1], r->k->end), item, exit);
     api->LLVMAddIncoming(r->from, next, blocks, 2);
     api->LLVMAddIncoming(r->slot, slots, blocks, 2);
     return exit;
@@ -468,7 +459,7 @@ static void init_values(reducing *r, LLVMValueRef *memory) {
     r->done = memory + 4 * n;    /* and phis of short blocks */
     r->neutral = memory + 6 * n; /* and totals */
     for (unsigned i = 0; i < n; i++)
-        r->neutral[i] = jitc_emit_neutral(&r->k->e, &r->code->all[i / JITC_ACCUMULATORS]);
+        r->neutral[i] = jitc_emit_neutral(r->e, &r->code->all[i / JITC_ACCUMULATORS]);
 }
 
 /** What is loaded once. */
@@ -488,7 +479,7 @@ static void init_entry(reducing *r, LLVMValueRef *rooms) {
 
 jit_status jitc_build_reduce(jitc_builder *k, const jitc_reduce_code *code,
                              LLVMBasicBlockRef *exit) {
-    reducing r = {.k = k, .code = code};
+    reducing r = {.k = k, .e = &k->e, .code = code};
     void *memory;
     size_t values = (size_t) JITC_ACCUMULATORS * code->count;
     TRY(jitc_calloc(8 * values + code->count, sizeof(LLVMValueRef), &memory));
@@ -496,7 +487,7 @@ jit_status jitc_build_reduce(jitc_builder *k, const jitc_reduce_code *code,
     r.masked.unroll = k->p->head.flags & JITC_PROGRAM_LOOPS ? k->unroll : 1;
     init_values(&r, memory);
     init_entry(&r, (LLVMValueRef *) memory + 8 * values);
-    *exit = emit_items(&r, here(&r));
+    *exit = emit_items(&r, jitc_emit_here(r.e));
     free(memory);
     return JIT_OK;
 }

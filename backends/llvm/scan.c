@@ -20,6 +20,7 @@ enum { MAX_LANES = 64, DEAR_OPERATIONS = 12 };
 
 typedef struct scanning {
     jitc_builder *k;
+    jitc_emit *e; /* of k */
     jitc_combining c;
     bool reverse, exclusive, stores;
     LLVMValueRef neutral, slots;                 /* i64: the address of slots */
@@ -35,43 +36,30 @@ typedef struct section {
 } section;
 
 static LLVMValueRef bin(scanning *s, LLVMOpcode op, LLVMValueRef a, LLVMValueRef b) {
-    return jitc_emit_bin(&s->k->e, op, a, b);
+    return jitc_emit_bin(s->e, op, a, b);
 }
 static LLVMValueRef less(scanning *s, LLVMValueRef a, LLVMValueRef b) {
-    return jitc_emit_icmp(&s->k->e, LLVMIntULT, a, b);
+    return jitc_emit_icmp(s->e, LLVMIntULT, a, b);
 }
 static LLVMValueRef number(scanning *s, uint64_t n) {
     return jitc_build_constant(s->k, n);
-}
-static LLVMBasicBlockRef here(const scanning *s) {
-    return s->k->e.api->LLVMGetInsertBlock(s->k->e.b);
-}
-static void go_on_at(scanning *s, LLVMBasicBlockRef block) {
-    s->k->e.api->LLVMPositionBuilderAtEnd(s->k->e.b, block);
-}
-static void branch(scanning *s, LLVMValueRef condition, LLVMBasicBlockRef yes,
-                   LLVMBasicBlockRef no) {
-    s->k->e.api->LLVMBuildCondBr(s->k->e.b, condition, yes, no);
-}
-static void jump(scanning *s, LLVMBasicBlockRef to) {
-    s->k->e.api->LLVMBuildBr(s->k->e.b, to);
 }
 
 /* Vectors. Lanes count from the side where the scan starts. */
 
 static unsigned lane_of(const scanning *s, unsigned n) {
-    return s->reverse ? s->k->e.lanes - 1 - n : n;
+    return s->reverse ? s->e->lanes - 1 - n : n;
 }
 
 /** Lane n: from[n] of v, or, where that is negative, of `others`. */
 static LLVMValueRef pick(scanning *s, LLVMValueRef v, LLVMValueRef others, const int *from) {
     int mirrored[MAX_LANES];
-    unsigned lanes = s->k->e.lanes;
+    unsigned lanes = s->e->lanes;
     for (unsigned n = 0; n < lanes; n++)
         mirrored[lane_of(s, n)] =
             from[n] < 0 ? (int) (lanes + lane_of(s, (unsigned) -1 - (unsigned) from[n]))
                         : (int) lane_of(s, (unsigned) from[n]);
-    return jitc_emit_shuffle(&s->k->e, v, others, mirrored);
+    return jitc_emit_shuffle(s->e, v, others, mirrored);
 }
 /** For pick(): lane n of `others`. */
 static int other(unsigned n) {
@@ -80,7 +68,7 @@ static int other(unsigned n) {
 
 /** Each lane combined with those before it in the vector. */
 static LLVMValueRef scan_vector(scanning *s, LLVMValueRef v) {
-    jitc_emit *e = &s->k->e;
+    jitc_emit *e = s->e;
     unsigned part = 16u / jitc_dtypes[s->c.sum].bytes, lanes = e->lanes;
     int from[MAX_LANES];
     part = part < lanes ? part : lanes;
@@ -104,13 +92,13 @@ static LLVMValueRef result_of(scanning *s, LLVMValueRef inclusive) {
     int from[MAX_LANES];
     if (!s->exclusive)
         return inclusive;
-    for (unsigned n = 0; n < s->k->e.lanes; n++)
+    for (unsigned n = 0; n < s->e->lanes; n++)
         from[n] = n ? (int) n - 1 : other(0);
     return pick(s, inclusive, s->carry, from);
 }
 
 static LLVMValueRef slot_address(scanning *s, LLVMValueRef from, bool total) {
-    jitc_emit *e = &s->k->e;
+    jitc_emit *e = s->e;
     LLVMValueRef chunk = bin(s, LLVMLShr, from, number(s, (uint64_t) __builtin_ctz(JITC_CHUNK)));
     LLVMValueRef at = bin(s, LLVMAdd, chunk, number(s, jitc_scan_slot(0, s->reverse, total)));
     LLVMValueRef base = e->api->LLVMBuildCast(e->b, LLVMIntToPtr, s->slots, e->ptr, "");
@@ -142,7 +130,7 @@ static void add_totals(scanning *s, const LLVMValueRef *v) {
     for (unsigned i = 0; i < JITC_ACCUMULATORS; i++)
         old[i] = s->four[i];
     for (unsigned n = 0; n < unroll; n++)
-        old[n] = jitc_emit_combine(&s->k->e, &s->c, old[n], v[s->reverse ? unroll - 1 - n : n]);
+        old[n] = jitc_emit_combine(s->e, &s->c, old[n], v[s->reverse ? unroll - 1 - n : n]);
     for (unsigned i = 0; i < JITC_ACCUMULATORS; i++)
         s->four[i] = old[(i + unroll) % JITC_ACCUMULATORS];
 }
@@ -172,16 +160,16 @@ static void scan_iteration(scanning *s) {
 /* Sections. */
 
 static void set_phis(scanning *s, LLVMBasicBlockRef block, LLVMValueRef *phis) {
-    jitc_emit *e = &s->k->e;
+    jitc_emit *e = s->e;
     LLVMTypeRef vector = jitc_emit_vector(e, jitc_emit_scalar(e, s->c.sum));
-    go_on_at(s, block);
+    jitc_emit_at(s->e, block);
     for (unsigned i = 0; i <= JITC_ACCUMULATORS; i++)
         phis[i] = e->api->LLVMBuildPhi(e->b, vector, "");
 }
 
 static void open_section(scanning *s, section *x) {
-    go_on_at(s, x->block);
-    x->position = s->k->e.api->LLVMBuildPhi(s->k->e.b, s->k->e.i64, "i");
+    jitc_emit_at(s->e, x->block);
+    x->position = s->e->api->LLVMBuildPhi(s->e->b, s->e->i64, "i");
     set_phis(s, x->block, x->phis);
 }
 
@@ -192,14 +180,14 @@ static void take_phis(scanning *s, const LLVMValueRef *phis) {
 }
 
 static void flow(scanning *s, LLVMValueRef *phis, LLVMBasicBlockRef from) {
-    const jitc_llvm *api = s->k->e.api;
+    const jitc_llvm *api = s->e->api;
     api->LLVMAddIncoming(phis[0], &s->carry, &from, 1);
     for (unsigned i = 0; i < JITC_ACCUMULATORS; i++)
         api->LLVMAddIncoming(phis[1 + i], &s->four[i], &from, 1);
 }
 
 static void enter(scanning *s, section *x, LLVMValueRef position, LLVMBasicBlockRef from) {
-    s->k->e.api->LLVMAddIncoming(x->position, &position, &from, 1);
+    s->e->api->LLVMAddIncoming(x->position, &position, &from, 1);
     flow(s, x->phis, from);
 }
 
@@ -208,7 +196,7 @@ static void run_section(scanning *s, section *x, unsigned unroll, bool masked) {
     jitc_builder *k = s->k;
     jitc_tail tails[JITC_MAX_UNROLL];
     unsigned before = k->unroll;
-    go_on_at(s, x->block);
+    jitc_emit_at(s->e, x->block);
     take_phis(s, x->phis);
     k->unroll = unroll;
     k->position = x->position;
@@ -223,7 +211,7 @@ static void run_section(scanning *s, section *x, unsigned unroll, bool masked) {
     k->unroll = before;
     LLVMValueRef step = number(s, unroll * k->e.lanes);
     x->next = bin(s, s->reverse ? LLVMSub : LLVMAdd, x->position, step);
-    x->last = here(s);
+    x->last = jitc_emit_here(s->e);
 }
 
 /** The first vectors of an iteration of `lanes` lanes that starts at `from`, or ends at `to`. */
@@ -233,18 +221,18 @@ static LLVMValueRef start_of(scanning *s, LLVMValueRef from, LLVMValueRef to, un
 
 /* The rest of a chunk: always a whole group, of which lanes are missing. */
 static void masked_section(scanning *s, section *x, LLVMBasicBlockRef after) {
-    unsigned group = JITC_ACCUMULATORS * s->k->e.lanes;
+    unsigned group = JITC_ACCUMULATORS * s->e->lanes;
     run_section(s, x, 1, true);
     LLVMValueRef within = bin(s, LLVMAnd, s->reverse ? x->position : x->next, number(s, group - 1));
-    LLVMValueRef more = jitc_emit_icmp(&s->k->e, LLVMIntNE, within, number(s, 0));
-    branch(s, more, x->block, after);
+    LLVMValueRef more = jitc_emit_icmp(s->e, LLVMIntNE, within, number(s, 0));
+    jitc_emit_branch(s->e, more, x->block, after);
     enter(s, x, x->next, x->last);
 }
 
 static void main_section(scanning *s, section *x, LLVMBasicBlockRef after) {
     run_section(s, x, s->k->unroll, false);
     LLVMValueRef more = s->reverse ? less(s, s->from, x->position) : less(s, x->next, s->full);
-    branch(s, more, x->block, after);
+    jitc_emit_branch(s->e, more, x->block, after);
     enter(s, x, x->next, x->last);
 }
 
@@ -253,15 +241,15 @@ static void both_sections(scanning *s, LLVMBasicBlockRef before, LLVMBasicBlockR
                           LLVMValueRef *results) {
     jitc_builder *k = s->k;
     unsigned wide = k->unroll * k->e.lanes, group = JITC_ACCUMULATORS * k->e.lanes;
-    section main = {.block = jitc_build_block(k, "main")};
-    section masked = {.block = jitc_build_block(k, "masked")};
+    section main = {.block = jitc_emit_block(&k->e, "main")};
+    section masked = {.block = jitc_emit_block(&k->e, "masked")};
     section *first = s->reverse ? &masked : &main, *second = s->reverse ? &main : &masked;
     LLVMValueRef any_main = less(s, s->from, s->full), any_masked = less(s, s->full, s->to);
-    LLVMBasicBlockRef between = jitc_build_block(k, "between");
+    LLVMBasicBlockRef between = jitc_emit_block(&k->e, "between");
     LLVMValueRef up = bin(s, LLVMAdd, s->full, number(s, group));
     LLVMValueRef main_start = start_of(s, s->from, s->full, wide);
     LLVMValueRef masked_start = start_of(s, s->full, up, k->e.lanes);
-    branch(s, s->reverse ? any_masked : any_main, first->block, between);
+    jitc_emit_branch(s->e, s->reverse ? any_masked : any_main, first->block, between);
     LLVMValueRef phis[1 + JITC_ACCUMULATORS];
     open_section(s, first);
     open_section(s, second);
@@ -270,9 +258,9 @@ static void both_sections(scanning *s, LLVMBasicBlockRef before, LLVMBasicBlockR
     flow(s, phis, before);
     (s->reverse ? masked_section : main_section)(s, first, between);
     flow(s, phis, first->last);
-    go_on_at(s, between);
+    jitc_emit_at(s->e, between);
     take_phis(s, phis);
-    branch(s, s->reverse ? any_main : any_masked, second->block, done);
+    jitc_emit_branch(s->e, s->reverse ? any_main : any_masked, second->block, done);
     enter(s, second, s->reverse ? main_start : masked_start, between);
     flow(s, results, between);
     (s->reverse ? main_section : masked_section)(s, second, done);
@@ -282,18 +270,19 @@ static void both_sections(scanning *s, LLVMBasicBlockRef before, LLVMBasicBlockR
 /* Chunks. */
 
 static void store_total(scanning *s, LLVMBasicBlockRef after) {
-    jitc_emit *e = &s->k->e;
-    LLVMBasicBlockRef want = jitc_build_block(s->k, "total");
-    branch(s, jitc_emit_icmp(e, LLVMIntEQ, s->k->step, number(s, JITC_SCAN_TOTAL)), want, after);
-    go_on_at(s, want); /* in reverse the four are the other way around */
+    jitc_emit *e = s->e;
+    LLVMBasicBlockRef want = jitc_emit_block(s->e, "total");
+    jitc_emit_branch(s->e, jitc_emit_icmp(e, LLVMIntEQ, s->k->step, number(s, JITC_SCAN_TOTAL)),
+                     want, after);
+    jitc_emit_at(s->e, want); /* in reverse the four are the other way around */
     LLVMValueRef total = jitc_emit_total(e, &s->c, s->four);
     e->api->LLVMBuildStore(e->b, total, slot_address(s, s->from, true));
-    jump(s, after);
+    jitc_emit_jump(s->e, after);
 }
 
 static void scan_chunk(scanning *s) {
-    jitc_emit *e = &s->k->e;
-    LLVMBasicBlockRef chunk = here(s), done = jitc_build_block(s->k, "done");
+    jitc_emit *e = s->e;
+    LLVMBasicBlockRef chunk = jitc_emit_here(s->e), done = jitc_emit_block(s->e, "done");
     LLVMTypeRef scalar = jitc_emit_scalar(e, s->c.sum);
     LLVMValueRef before = e->api->LLVMBuildLoad2(e->b, scalar, slot_address(s, s->from, false), "");
     LLVMValueRef results[1 + JITC_ACCUMULATORS];
@@ -301,38 +290,38 @@ static void scan_chunk(scanning *s) {
     for (unsigned i = 0; i < JITC_ACCUMULATORS; i++)
         s->four[i] = s->neutral;
     set_phis(s, done, results);
-    go_on_at(s, chunk);
+    jitc_emit_at(s->e, chunk);
     both_sections(s, chunk, done, results);
-    go_on_at(s, done);
+    jitc_emit_at(s->e, done);
     take_phis(s, results);
 }
 
 static LLVMBasicBlockRef emit_chunks(scanning *s, LLVMBasicBlockRef before, LLVMValueRef begin,
                                      LLVMValueRef end) {
-    const jitc_llvm *api = s->k->e.api;
-    jitc_emit *e = &s->k->e;
+    const jitc_llvm *api = s->e->api;
+    jitc_emit *e = s->e;
     LLVMValueRef size = number(s, JITC_CHUNK), one = number(s, 1);
     LLVMValueRef inside = bin(s, LLVMSub, bin(s, LLVMSub, end, begin), one);
     LLVMValueRef last = bin(s, LLVMAnd, inside, number(s, ~(uint64_t) (JITC_CHUNK - 1)));
     LLVMValueRef start = s->reverse ? bin(s, LLVMAdd, begin, last) : begin;
-    LLVMBasicBlockRef chunk = jitc_build_block(s->k, "chunk");
-    jump(s, chunk);
-    go_on_at(s, chunk);
+    LLVMBasicBlockRef chunk = jitc_emit_block(s->e, "chunk");
+    jitc_emit_jump(s->e, chunk);
+    jitc_emit_at(s->e, chunk);
     s->from = api->LLVMBuildPhi(e->b, e->i64, "from");
     LLVMValueRef up = bin(s, LLVMAdd, s->from, size);
     s->to = jitc_emit_select(e, less(s, up, end), up, end);
     LLVMValueRef groups = number(s, ~(uint64_t) (JITC_ACCUMULATORS * e->lanes - 1));
     s->full = bin(s, LLVMAnd, s->to, groups);
     scan_chunk(s);
-    LLVMBasicBlockRef next_chunk = jitc_build_block(s->k, "next");
+    LLVMBasicBlockRef next_chunk = jitc_emit_block(s->e, "next");
     if (s->stores)
-        jump(s, next_chunk);
+        jitc_emit_jump(s->e, next_chunk);
     else
         store_total(s, next_chunk);
-    go_on_at(s, next_chunk);
-    LLVMBasicBlockRef exit = jitc_build_block(s->k, "exit");
+    jitc_emit_at(s->e, next_chunk);
+    LLVMBasicBlockRef exit = jitc_emit_block(s->e, "exit");
     LLVMValueRef next = s->reverse ? bin(s, LLVMSub, s->from, size) : up;
-    branch(s, s->reverse ? less(s, begin, s->from) : less(s, up, end), chunk, exit);
+    jitc_emit_branch(s->e, s->reverse ? less(s, begin, s->from) : less(s, up, end), chunk, exit);
     LLVMValueRef values[] = {start, next};
     LLVMBasicBlockRef blocks[] = {before, next_chunk};
     api->LLVMAddIncoming(s->from, values, blocks, 2);
@@ -353,6 +342,7 @@ bool jitc_scan_stores(const jitc_program *p) {
 static void init(scanning *s, jitc_builder *k) {
     const jitc_inst *i = find_scan(k->p);
     *s = (scanning) {.k = k,
+                     .e = &k->e,
                      .c = jitc_combining_of(i),
                      .reverse = i->aux & JITC_AUX_REVERSE,
                      .exclusive = i->aux & JITC_AUX_EXCLUSIVE,
@@ -364,23 +354,24 @@ static void init(scanning *s, jitc_builder *k) {
 
 jit_status jitc_build_scan(jitc_builder *k, LLVMBasicBlockRef *exit) {
     scanning s;
-    LLVMBasicBlockRef totals = jitc_build_block(k, "totals"), scans = jitc_build_block(k, "scans");
+    LLVMBasicBlockRef totals = jitc_emit_block(&k->e, "totals"),
+                      scans = jitc_emit_block(&k->e, "scans");
     init(&s, k);
     jitc_reduce_code code = {.all = &s.c,
                              .count = 1,
                              .partial = true,
                              .whole = !s.reverse && !s.stores,
                              .store = s.stores};
-    branch(&s, less(&s, number(&s, JITC_SCAN_TOTAL), k->step), totals, scans);
+    jitc_emit_branch(s.e, less(&s, number(&s, JITC_SCAN_TOTAL), k->step), totals, scans);
     LLVMBasicBlockRef after;
     unsigned unroll = k->unroll;
-    go_on_at(&s, totals);
+    jitc_emit_at(s.e, totals);
     TRY(jitc_build_reduce(k, &code, &after));
     k->unroll = unroll;
-    go_on_at(&s, scans);
+    jitc_emit_at(s.e, scans);
     k->pointers[s.c.out] = jitc_build_param(k, s.c.out, k->e.ptr);
     *exit = emit_chunks(&s, scans, k->begin, k->end);
-    go_on_at(&s, after);
-    jump(&s, *exit);
+    jitc_emit_at(s.e, after);
+    jitc_emit_jump(s.e, *exit);
     return JIT_OK;
 }

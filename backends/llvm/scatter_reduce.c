@@ -128,18 +128,19 @@ static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef s
 
 static LLVMValueRef update_either(jitc_builder *k, const update *w) {
     const jitc_llvm *api = k->e.api;
-    LLVMBasicBlockRef alone = jitc_build_block(k, "alone"), shared = jitc_build_block(k, "shared");
-    LLVMBasicBlockRef done = jitc_build_block(k, "updated");
+    LLVMBasicBlockRef alone = jitc_emit_block(&k->e, "alone"),
+                      shared = jitc_emit_block(&k->e, "shared");
+    LLVMBasicBlockRef done = jitc_emit_block(&k->e, "updated");
     LLVMValueRef is_shared = jitc_emit_icmp(&k->e, LLVMIntNE, k->shared, jitc_build_constant(k, 0));
-    api->LLVMBuildCondBr(k->e.b, is_shared, shared, alone);
+    jitc_emit_branch(&k->e, is_shared, shared, alone);
     LLVMValueRef old[2];
-    api->LLVMPositionBuilderAtEnd(k->e.b, alone);
+    jitc_emit_at(&k->e, alone);
     old[0] = update_lanes(k, w);
-    api->LLVMBuildBr(k->e.b, done);
-    api->LLVMPositionBuilderAtEnd(k->e.b, shared);
+    jitc_emit_jump(&k->e, done);
+    jitc_emit_at(&k->e, shared);
     old[1] = update_call(k, w, jitc_build_constant(k, 1));
-    api->LLVMBuildBr(k->e.b, done);
-    api->LLVMPositionBuilderAtEnd(k->e.b, done);
+    jitc_emit_jump(&k->e, done);
+    jitc_emit_at(&k->e, done);
     if (!w->wants_old)
         return NULL;
     LLVMBasicBlockRef from[] = {alone, shared};
