@@ -15,7 +15,6 @@
 #include "cuda/shape.h"
 #include "cuda/text_sum.h"
 #include "cuda/text_tile.h"
-#include <stdio.h>
 
 enum {
     STEP_LOG = 4,      /* of the lanes of a thread in a tile */
@@ -26,9 +25,6 @@ enum {
     WARPS = JITC_CUDA_REDUCE_THREADS / 32
 };
 
-static void put_before(jitc_cuda_body *k) {
-    jitc_cuda_put_lane_identities(k);
-}
 static void put_after(jitc_cuda_body *k) {
     jitc_cuda_put_text(&k->w, "    const u32 step = r * 4 + j;\n");
     jitc_cuda_put_lane_sums(k, STEP_LOG);
@@ -103,60 +99,20 @@ static void put_tiles(jitc_cuda_body *k, const jitc_cuda_shape *s) {
     jitc_cuda_rows how = {.rows = JITC_CUDA_REDUCE_ROWS,
                           .lanes = lanes,
                           .vectors = s->lanes > 1,
-                          .before = put_before,
+                          .before = jitc_cuda_put_lane_identities,
                           .after = put_after};
     jitc_cuda_putf(&k->w, "    #define FIRST(r) (start + (r) * %u)\n    u32 tile = blockIdx.x;\n",
                    JITC_CUDA_REDUCE_THREADS * lanes);
     (how.vectors ? put_vector_tiles : put_scalar_tiles)(k, (uint32_t) s->tile, &how);
 }
 
-/** Thread 0 leaves what the block has found; the last block goes on with what all have. */
-static void put_exchange(jitc_cuda_body *k) {
-    uint32_t scratch = k->p->head.scratch, order = 0;
-    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
-    JITC_CUDA_FOR_SUMS(k, n)
-    jitc_cuda_putf(&k->w,
-                   "    write_fresh((u64 *) W(%u) + %u * gridDim.x + blockIdx.x, "
-                   "to_word_%s(%a));\n",
-                   scratch, order++, jitc_cuda_sum_type(k, n), n);
-    jitc_cuda_putf(&k->w,
-                   "    __threadfence();\n"
-                   "    last[0] = atomicAdd((u32 *) W(%u), 1u) == gridDim.x - 1;\n"
-                   "    }\n"
-                   "    __syncthreads();\n"
-                   "    if (!last[0]) return;\n"
-                   "    __threadfence();\n"
-                   "    if (threadIdx.x == 0) ST((u32 *) W(%u), 0);\n",
-                   scratch + 1, scratch + 1);
-    order = 0;
-    JITC_CUDA_FOR_SUMS(k, n) {
-        jitc_cuda_putf(&k->w, "    %a = ", n);
-        jitc_cuda_put_identity(k, n);
-        jitc_cuda_putf(&k->w,
-                       ";\n    for (u32 b = threadIdx.x; b < gridDim.x; b += %u)\n"
-                       "    %a = op%u(%a, from_word_%s(read_fresh((const u64 *) W(%u) + %u * "
-                       "gridDim.x + b)));\n",
-                       JITC_CUDA_REDUCE_THREADS, n, n, n, jitc_cuda_sum_type(k, n), scratch,
-                       order++);
-    }
-}
-
-static void put_results(jitc_cuda_body *k) {
-    char value[16];
-    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
-    JITC_CUDA_FOR_SUMS(k, n) {
-        const jitc_inst *i = &k->p->inst[n];
-        snprintf(value, sizeof value, "a%u", n);
-        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u), ", jitc_cuda_memory_type(jitc_cuda_type_of(i)),
-                       i->b);
-        jitc_cuda_put_narrowed(k, n, value);
-        jitc_cuda_put_text(&k->w, ");\n");
-    }
-    jitc_cuda_put_text(&k->w, "    }\n");
-}
-
 void jitc_cuda_put_reduce(jitc_cuda_body *k) {
     jitc_cuda_shape s = jitc_cuda_shape_of(k->p);
+    const jitc_cuda_exchange blocks = {.count = "gridDim.x",
+                                       .first = "0",
+                                       .own = "blockIdx.x",
+                                       .ticket = "0",
+                                       .threads = JITC_CUDA_REDUCE_THREADS};
     bool small = jitc_cuda_work_of(k->p) <= WORK_OF_64_REGISTERS;
     k->combine = jitc_cuda_put_lane_value;
     jitc_cuda_put_operators(k);
@@ -173,8 +129,8 @@ void jitc_cuda_put_reduce(jitc_cuda_body *k) {
     jitc_cuda_put_text(&k->w, "    for (bool more = gridDim.x > 1;; more = false) {\n");
     jitc_cuda_put_block_sums(k, WARPS);
     jitc_cuda_put_text(&k->w, "    if (!more) break;\n");
-    put_exchange(k);
+    jitc_cuda_put_exchange(k, &blocks);
     jitc_cuda_put_text(&k->w, "    }\n");
-    put_results(k);
+    jitc_cuda_put_results(k, "threadIdx.x == 0", "0");
     jitc_cuda_put_text(&k->w, "}\n");
 }

@@ -170,3 +170,49 @@ void jitc_cuda_put_block_sums(jitc_cuda_body *k, uint32_t warps) {
     put_shuffles(k, warps);
     jitc_cuda_put_text(&k->w, "    }\n");
 }
+
+/* ---- Of several blocks ---- */
+
+void jitc_cuda_put_exchange(jitc_cuda_body *k, const jitc_cuda_exchange *x) {
+    uint32_t scratch = k->p->head.scratch, order = 0;
+    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
+    JITC_CUDA_FOR_SUMS(k, n)
+    jitc_cuda_putf(&k->w,
+                   "    write_fresh((u64 *) W(%u) + (u64) %u * gridDim.x + %s, "
+                   "to_word_%s(%a));\n",
+                   scratch, order++, x->own, jitc_cuda_sum_type(k, n), n);
+    jitc_cuda_putf(&k->w,
+                   "    __threadfence();\n"
+                   "    last[0] = atomicAdd((u32 *) W(%u) + %s, 1u) == %s - 1;\n"
+                   "    }\n"
+                   "    __syncthreads();\n"
+                   "    if (!last[0]) return;\n"
+                   "    __threadfence();\n"
+                   "    if (threadIdx.x == 0) ST((u32 *) W(%u) + %s, 0);\n",
+                   scratch + 1, x->ticket, x->count, scratch + 1, x->ticket);
+    order = 0;
+    JITC_CUDA_FOR_SUMS(k, n) {
+        jitc_cuda_putf(&k->w, "    %a = ", n);
+        jitc_cuda_put_identity(k, n);
+        jitc_cuda_putf(&k->w,
+                       ";\n    for (u32 c = threadIdx.x; c < %s; c += %u)\n"
+                       "    %a = op%u(%a, from_word_%s(read_fresh((const u64 *) W(%u) + (u64) "
+                       "%u * gridDim.x + %s + c)));\n",
+                       x->count, x->threads, n, n, n, jitc_cuda_sum_type(k, n), scratch, order++,
+                       x->first);
+    }
+}
+
+void jitc_cuda_put_results(jitc_cuda_body *k, const char *condition, const char *place) {
+    char value[16];
+    jitc_cuda_putf(&k->w, "    if (%s) {\n", condition);
+    JITC_CUDA_FOR_SUMS(k, n) {
+        const jitc_inst *i = &k->p->inst[n];
+        snprintf(value, sizeof value, "a%u", n);
+        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + %s, ",
+                       jitc_cuda_memory_type(jitc_cuda_type_of(i)), i->b, place);
+        jitc_cuda_put_narrowed(k, n, value);
+        jitc_cuda_put_text(&k->w, ");\n");
+    }
+    jitc_cuda_put_text(&k->w, "    }\n");
+}

@@ -49,4 +49,19 @@ void jitc_cuda_put_lane_value(jitc_cuda_body *k, uint32_t n);
 void jitc_cuda_put_lane_sums(jitc_cuda_body *k, uint32_t step_log);
 /** Combine a12 of all threads of the block into that of thread 0, in a fixed order. */
 void jitc_cuda_put_block_sums(jitc_cuda_body *k, uint32_t warps);
+
+/** How several blocks combine what each has found; expressions of the text. */
+typedef struct jitc_cuda_exchange {
+    const char *count; /* of those who combine */
+    const char *first; /* place of the first of them in memory, and the block's own */
+    const char *own;
+    const char *ticket; /* which one they draw */
+    uint32_t threads;   /* of a block */
+} jitc_cuda_exchange;
+/** Thread 0 leaves a12 in memory; the block that is last goes on with what all have left there, in
+ * their order, which its threads share; the others end. Scratch memory: (u64) a12 of all, tickets,
+ * which are 0 before and after. */
+void jitc_cuda_put_exchange(jitc_cuda_body *k, const jitc_cuda_exchange *x);
+/** Where `condition` holds, store a12 as element `place` of its output. */
+void jitc_cuda_put_results(jitc_cuda_body *k, const char *condition, const char *place);
 #endif

@@ -9,13 +9,9 @@
 #include "cuda/text_reduce.h"
 #include "cuda/text_sum.h"
 #include "cuda/text_tile.h"
-#include <stdio.h>
 
 enum { STEP_LOG = 3, UNROLLED_WORK = 1200, WARPS = JITC_CUDA_TEAM_THREADS / 32 };
 
-static void put_before(jitc_cuda_body *k) {
-    jitc_cuda_put_lane_identities(k);
-}
 static void put_after(jitc_cuda_body *k) {
     jitc_cuda_put_text(&k->w, "    const u32 step = r;\n");
     jitc_cuda_put_lane_sums(k, STEP_LOG);
@@ -51,7 +47,7 @@ static void put_lanes(jitc_cuda_body *k) {
                                     jitc_cuda_work_of(k->p) * JITC_CUDA_TEAM_ROWS <= UNROLLED_WORK,
                                 .guarded = true,
                                 .end = "end",
-                                .before = put_before,
+                                .before = jitc_cuda_put_lane_identities,
                                 .after = put_after};
     jitc_cuda_putf(&k->w,
                    "    #define FIRST(r) (start + (r) * team)\n"
@@ -72,52 +68,13 @@ static void put_team_sums(jitc_cuda_body *k) {
     jitc_cuda_put_text(&k->w, "    }\n");
 }
 
-/** As in text_reduce.c, of the blocks that share a block of lanes. */
-static void put_exchange(jitc_cuda_body *k) {
-    uint32_t scratch = k->p->head.scratch, order = 0;
-    jitc_cuda_put_text(&k->w, "    if (threadIdx.x == 0) {\n");
-    JITC_CUDA_FOR_SUMS(k, n)
-    jitc_cuda_putf(&k->w,
-                   "    write_fresh((u64 *) W(%u) + (u64) %u * gridDim.x + piece, "
-                   "to_word_%s(%a));\n",
-                   scratch, order++, jitc_cuda_sum_type(k, n), n);
-    jitc_cuda_putf(&k->w,
-                   "    __threadfence();\n"
-                   "    last[0] = atomicAdd((u32 *) W(%u) + segment, 1u) == chunks - 1;\n"
-                   "    }\n"
-                   "    __syncthreads();\n"
-                   "    if (!last[0]) return;\n"
-                   "    __threadfence();\n"
-                   "    if (threadIdx.x == 0) ST((u32 *) W(%u) + segment, 0);\n",
-                   scratch + 1, scratch + 1);
-    order = 0;
-    JITC_CUDA_FOR_SUMS(k, n) {
-        jitc_cuda_putf(&k->w, "    %a = ", n);
-        jitc_cuda_put_identity(k, n);
-        jitc_cuda_putf(&k->w,
-                       ";\n    for (u32 c = threadIdx.x; c < chunks; c += %u)\n"
-                       "    %a = op%u(%a, from_word_%s(read_fresh((const u64 *) W(%u) + (u64) "
-                       "%u * gridDim.x + segment * chunks + c)));\n",
-                       JITC_CUDA_TEAM_THREADS, n, n, n, jitc_cuda_sum_type(k, n), scratch, order++);
-    }
-}
-
-static void put_results(jitc_cuda_body *k) {
-    char value[16];
-    jitc_cuda_put_text(&k->w, "    if (there && rank == 0) {\n");
-    JITC_CUDA_FOR_SUMS(k, n) {
-        const jitc_inst *i = &k->p->inst[n];
-        snprintf(value, sizeof value, "a%u", n);
-        jitc_cuda_putf(&k->w, "    ST((%s *) W(%u) + segment, ",
-                       jitc_cuda_memory_type(jitc_cuda_type_of(i)), i->b);
-        jitc_cuda_put_narrowed(k, n, value);
-        jitc_cuda_put_text(&k->w, ");\n");
-    }
-    jitc_cuda_put_text(&k->w, "    }\n");
-}
-
 void jitc_cuda_put_teams(jitc_cuda_body *k) {
     jitc_cuda_shape s = jitc_cuda_shape_of(k->p);
+    const jitc_cuda_exchange teams = {.count = "chunks",
+                                      .first = "segment * chunks",
+                                      .own = "piece",
+                                      .ticket = "segment",
+                                      .threads = JITC_CUDA_TEAM_THREADS};
     k->combine = jitc_cuda_put_lane_value;
     jitc_cuda_put_operators(k);
     jitc_cuda_put_head(k, "__launch_bounds__(256) ");
@@ -131,8 +88,8 @@ void jitc_cuda_put_teams(jitc_cuda_body *k) {
     jitc_cuda_put_text(&k->w, "    for (bool more = chunks > 1;; more = false) {\n");
     put_team_sums(k);
     jitc_cuda_put_text(&k->w, "    if (!more) break;\n");
-    put_exchange(k);
+    jitc_cuda_put_exchange(k, &teams);
     jitc_cuda_put_text(&k->w, "    }\n");
-    put_results(k);
+    jitc_cuda_put_results(k, "there && rank == 0", "segment");
     jitc_cuda_put_text(&k->w, "}\n");
 }
