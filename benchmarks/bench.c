@@ -36,6 +36,21 @@ double bench_per_call(void (*body)(void *context), void *context, double fill_ns
     }
 }
 
+double bench_per_batch(bool (*body)(void *context, size_t calls), void *context, size_t *calls) {
+    enum { MOST_CALLS = 4096 };
+    const double fill_ns = 5e6;
+    if (!*calls && !body(context, 1))
+        return -1;
+    for (*calls = *calls ? *calls : 1;; *calls *= 2) {
+        double start = bench_now();
+        if (!body(context, *calls))
+            return -1;
+        double elapsed = bench_now() - start;
+        if (elapsed >= fill_ns || *calls >= MOST_CALLS)
+            return elapsed / (double) *calls;
+    }
+}
+
 static double cpu_of_other_threads(void) {
     return clock_ns(CLOCK_PROCESS_CPUTIME_ID) - clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }

@@ -88,6 +88,10 @@ double bench_now(void);
 /* Nanoseconds per call of body(context): one call for warming up, then as many as fill `fill_ns`.
  */
 double bench_per_call(void (*body)(void *context), void *context, double fill_ns);
+/* The same of body(context, calls), which does it `calls` times and waits: as many as fill 5 ms, at
+ * most 4096. *calls is where to start, and where the next sample does; 0: with a call for warming
+ * up. Negative if the body is false. */
+double bench_per_batch(bool (*body)(void *context, size_t calls), void *context, size_t *calls);
 /* Wait until no other thread of the process uses the processor (a peer's spinning workers, a
  * compilation in the background), for at most ten seconds. */
 void bench_settle(void);

@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_CALLS = 4096 };
-static const double fill_ns = 5e6;
 static const double most_copied = 1 << 30;
 
 struct cuda_device {
@@ -92,29 +90,26 @@ static bool reserve(cuda_device *d, size_t bytes) {
     return true;
 }
 
-static double copy_back_to_back(cuda_copy *c, size_t bytes) {
-    cuda_device *d = c->device;
-    c->calls = c->calls ? c->calls : 1;
-    for (;; c->calls *= 2) {
-        double start = bench_now();
-        for (size_t i = 0; i < c->calls; ++i)
-            if (d->driver.copy(d->to, d->from, bytes, NULL) != 0)
-                return -1;
-        if (d->driver.sync(NULL) != 0)
-            return -1;
-        double elapsed = bench_now() - start;
-        if (elapsed >= fill_ns || c->calls >= MOST_CALLS)
-            return elapsed / (double) c->calls;
-    }
+static double bytes_at_once(const cuda_copy *c) {
+    return c->bytes < most_copied ? c->bytes : most_copied;
+}
+
+static bool copy_back_to_back(void *copy, size_t calls) {
+    const cuda_copy *c = copy;
+    const cuda_device *d = c->device;
+    for (size_t i = 0; i < calls; ++i)
+        if (d->driver.copy(d->to, d->from, (size_t) bytes_at_once(c), NULL) != 0)
+            return false;
+    return d->driver.sync(NULL) == 0;
 }
 
 double cuda_copy_sample(void *copy) {
     cuda_copy *c = copy;
     void *context;
-    double bytes = c->bytes < most_copied ? c->bytes : most_copied;
+    double bytes = bytes_at_once(c);
     c->device->driver.push(c->device->context);
     bool ready = reserve(c->device, (size_t) bytes);
-    double ns = ready ? copy_back_to_back(c, (size_t) bytes) : -1;
+    double ns = ready ? bench_per_batch(copy_back_to_back, c, &c->calls) : -1;
     c->device->driver.pop(&context);
     return ns * (ns < 0 ? 1 : c->bytes / bytes);
 }

@@ -5,9 +5,6 @@
 
 #include <stdio.h>
 
-enum { MOST_CALLS = 4096 };
-static const double fill_ns = 5e6;
-
 size_t cuda_work_inputs(const cuda_work *w) {
     return w->kind == CUDA_SUM ? w->count : w->kind == CUDA_GATHER || w->kind == CUDA_HOPS ? 1 : 2;
 }
@@ -116,18 +113,16 @@ static bool evaluate(const cuda_work *w) {
     return jit_scope_pop(0, NULL) == JIT_OK && good;
 }
 
+static bool evaluate_all(void *work, size_t calls) {
+    bool good = true;
+    for (size_t i = 0; i < calls && good; ++i)
+        good = evaluate(work);
+    good = good && jit_sync_thread() == JIT_OK;
+    if (!good)
+        cuda_work_failed("evaluating");
+    return good;
+}
+
 double cuda_work_sample(void *work) {
-    cuda_work *w = work;
-    w->calls = w->calls ? w->calls : 1;
-    for (;; w->calls *= 2) {
-        double start = bench_now();
-        for (size_t i = 0; i < w->calls; ++i)
-            if (!evaluate(w))
-                return cuda_work_failed("evaluating");
-        if (jit_sync_thread() != JIT_OK)
-            return cuda_work_failed("waiting");
-        double elapsed = bench_now() - start;
-        if (elapsed >= fill_ns || w->calls >= MOST_CALLS)
-            return elapsed / (double) w->calls;
-    }
+    return bench_per_batch(evaluate_all, work, &((cuda_work *) work)->calls);
 }

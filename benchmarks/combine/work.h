@@ -2,14 +2,12 @@
  * Layer: benchmarks. May include: core, ir, device. */
 #ifndef BENCH_COMBINE_WORK_H
 #define BENCH_COMBINE_WORK_H
-#include "bench.h"
-#include "device/backend.h"
+#include "gpu_program.h"
 #include "peer.h"
 
-/** The backend, one stream of its first device, and the library of the peer, or NULL. */
+/** The backend, and the functions of the peer, or NULL. */
 typedef struct combine_session {
-    jitc_backend *backend;
-    jitc_stream *stream;
+    gpu gpu;
     int (*peer_run)(const combine_peer_work *w);
     int (*peer_wait)(void);
 } combine_session;
@@ -20,10 +18,8 @@ typedef struct combine_work {
     combine_peer_work what;
     unsigned per_1024; /* COMPRESS: flags that are set of so many */
     bool reverse;
-    jitc_kernel *kernel;
-    uint64_t params[16];
-    uint32_t count; /* of them */
-    void *scratch, *out, *peer_out;
+    gpu_kernel kernel;
+    void *out, *peer_out;
     size_t out_bytes, calls, peer_calls;
 } combine_work;
 

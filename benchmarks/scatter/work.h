@@ -2,8 +2,7 @@
  * Layer: benchmarks. May include: core, ir, device. */
 #ifndef BENCH_SCATTER_WORK_H
 #define BENCH_SCATTER_WORK_H
-#include "bench.h"
-#include "device/backend.h"
+#include "gpu_program.h"
 #include "peer.h"
 
 typedef enum scatter_pattern {
@@ -14,10 +13,9 @@ typedef enum scatter_pattern {
     SCATTER_IOTA    /* 0, 1, 2, ..., again and again */
 } scatter_pattern;
 
-/** The backend, one stream of its first device, and the library of the peers, or NULL. */
+/** The backend, and the functions of the peers, or NULL. */
 typedef struct scatter_session {
-    jitc_backend *backend;
-    jitc_stream *stream;
+    gpu gpu;
     int (*hand)(const scatter_peer_work *w);
     int (*cub)(const scatter_peer_work *w);
     int (*wait)(void);
@@ -28,10 +26,8 @@ typedef struct scatter_work {
     scatter_session *session;
     scatter_peer_work what; /* with the peers' table */
     scatter_pattern pattern;
-    jitc_kernel *kernel;
-    uint64_t params[16];
-    uint32_t count; /* of them */
-    void *table, *scratch;
+    gpu_kernel kernel;
+    void *table;
     size_t calls, hand_calls, cub_calls;
 } scatter_work;
 
