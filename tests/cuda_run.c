@@ -22,6 +22,7 @@ void cuda_run_start(void) {
     if (status == JIT_UNAVAILABLE && !getenv("JITC_LIBCUDA"))
         support_skip("%s", jit_error());
     ASSERT_OK(status);
+    cr_assert_null(jitc_backend_missing_slot(b));
     ASSERT_OK(b->device_count(b, &count));
     ASSERT_OK(b->stream_create(b, 0, &s));
     s->backend = b;
@@ -39,12 +40,23 @@ void cuda_run_stop(void) {
     cr_assert(!w.alive || !w.alive(NULL));
 }
 
-static CUdeviceptr exact_alloc(size_t bytes) {
+jitc_backend *cuda_run_backend(void) {
+    return b;
+}
+jitc_stream *cuda_run_stream(void) {
+    return s;
+}
+
+CUdeviceptr cuda_run_alloc(size_t bytes) {
     CUresult (*alloc)(CUdeviceptr *, size_t);
     CUdeviceptr p;
     *(void **) &alloc = support_driver("cuMemAlloc_v2");
     cr_assert_eq(alloc(&p, bytes), CUDA_SUCCESS);
     return p;
+}
+
+void cuda_run_free(CUdeviceptr p) {
+    cr_assert(!w.MemFree(p));
 }
 
 static void *pointer(CUdeviceptr p) {
@@ -59,11 +71,11 @@ cuda_run_memory *cuda_run_array(cuda_run *r, jit_dtype type, void *host, size_t 
     cr_assert_lt(r->arrays, (size_t) CUDA_RUN_ARRAYS);
     size_t bytes = elements * jitc_dtypes[type].bytes;
     r->array[r->arrays] = (cuda_run_memory) {
-        .host = host, .bytes = bytes, .device = exact_alloc(bytes ? bytes : 1), .type = type};
+        .host = host, .bytes = bytes, .device = cuda_run_alloc(bytes ? bytes : 1), .type = type};
     return &r->array[r->arrays++];
 }
 
-static void launch(const jitc_program *p, uint64_t lanes, uint64_t *params) {
+void cuda_run_launch(const jitc_program *p, uint64_t lanes, uint64_t *params) {
     jitc_source *source;
     jitc_blob code;
     jitc_kernel *k;
@@ -76,7 +88,7 @@ static void launch(const jitc_program *p, uint64_t lanes, uint64_t *params) {
     free(code.data);
     b->source_destroy(b, source);
     size_t scratch = b->scratch(k, lanes);
-    CUdeviceptr working = scratch ? exact_alloc(scratch) : 0;
+    CUdeviceptr working = scratch ? cuda_run_alloc(scratch) : 0;
     if (p->head.flags & JITC_PROGRAM_SCRATCH)
         params[p->head.scratch] = working;
     jitc_launch_args a = {.lanes = lanes, .params = params, .count = p->head.params};
@@ -84,7 +96,8 @@ static void launch(const jitc_program *p, uint64_t lanes, uint64_t *params) {
     ASSERT_OK(b->flush(s));
     ASSERT_OK(b->wait(s, number));
     b->kernel_destroy(b, k);
-    cr_assert(!working || !w.MemFree(working));
+    if (working)
+        cuda_run_free(working);
 }
 
 /** The parameters with the addresses that the arrays have on the device. */
@@ -104,7 +117,7 @@ void cuda_run_device(cuda_run *r, const jitc_program *p, uint64_t lanes) {
             ASSERT_OK(b->upload(s, pointer(r->array[i].device), r->array[i].host, r->array[i].bytes,
                                 &number));
     translate(r, p->head.params, params);
-    launch(p, lanes, params);
+    cuda_run_launch(p, lanes, params);
     for (size_t i = 0; i < r->arrays; ++i) {
         free(r->got[i]);
         r->got[i] = calloc(r->array[i].bytes + 1, 1);
@@ -139,7 +152,7 @@ void cuda_run_compare(cuda_run *r, const jitc_program *p, uint64_t lanes, const 
 
 void cuda_run_end(cuda_run *r, jitc_program *p) {
     for (size_t i = 0; i < r->arrays; ++i) {
-        cr_assert(!w.MemFree(r->array[i].device));
+        cuda_run_free(r->array[i].device);
         free(r->got[i]);
     }
     jitc_program_finish(p);

@@ -36,6 +36,14 @@ typedef struct cuda_run {
 void cuda_run_start(void);
 void cuda_run_stop(void);
 
+/** For tests that do the steps on their own: the backend, its stream, memory of exactly so many
+ * bytes, and a launch, waited for, that puts the address of scratch memory into `params`. */
+jitc_backend *cuda_run_backend(void);
+jitc_stream *cuda_run_stream(void);
+CUdeviceptr cuda_run_alloc(size_t bytes);
+void cuda_run_free(CUdeviceptr p);
+void cuda_run_launch(const jitc_program *p, uint64_t lanes, uint64_t *params);
+
 void cuda_run_begin(cuda_run *r);
 cuda_run_memory *cuda_run_array(cuda_run *r, jit_dtype type, void *host, size_t elements);
 /** On the device only: r->got[] is what the arrays are then. */

@@ -1,74 +1,22 @@
 /* test_cuda_kernel.c: kernels of the CUDA backend over memory that is not the library's own: arrays
  * that end right behind their last element, and begin at any element. The simulated driver finds
  * every access outside of them. */
-#include "cuda/cuda_backend.h"
-#include "cuda_world.h"
+#include "cuda_run.h"
 #include "programs.h"
 #include <stdlib.h>
 #include <string.h>
 
 #define FOR_TYPES(t) for (jit_dtype t = JIT_bool; t <= JIT_f64; ++t)
 
-static cuda_world w;
 static jitc_backend *b;
 static jitc_stream *s;
-static CUcontext context;
 
 static void start(void) {
-    int count;
-    static jitc_options o; /* the backend keeps it */
-    w = cuda_world_find();
-    jitc_options_init(&o);
-    jit_status status = jitc_cuda_backend_create(&o, &b);
-    if (status == JIT_UNAVAILABLE && !getenv("JITC_LIBCUDA"))
-        support_skip("%s", jit_error());
-    ASSERT_OK(status);
-    cr_assert_null(jitc_backend_missing_slot(b));
-    ASSERT_OK(b->device_count(b, &count));
-    ASSERT_OK(b->stream_create(b, 0, &s));
-    s->backend = b;
-    s->device = 0;
-    jitc_mutex_init(&s->lock);
-    cr_assert(!w.CtxRetain(&context, 0) && !w.CtxPushCurrent(context));
+    cuda_run_start();
+    b = cuda_run_backend();
+    s = cuda_run_stream();
 }
-
-static void end(void) {
-    CUcontext popped;
-    cr_assert(!w.CtxPopCurrent(&popped) && !w.CtxRelease(0));
-    b->stream_destroy(s);
-    b->destroy(b);
-    cr_assert(!w.faults || !w.faults(), "the simulated driver found: %s", w.fault_text());
-    cr_assert(!w.alive || !w.alive(NULL));
-}
-TestSuite(cuda_kernel, .init = start, .fini = end);
-
-/** Memory of exactly so many bytes. */
-static CUdeviceptr exact_alloc(size_t bytes) {
-    CUresult (*alloc)(CUdeviceptr *, size_t);
-    CUdeviceptr p;
-    *(void **) &alloc = support_driver("cuMemAlloc_v2");
-    cr_assert_eq(alloc(&p, bytes), CUDA_SUCCESS);
-    return p;
-}
-
-static void run(const jitc_program *p, uint64_t lanes, const uint64_t *params) {
-    jitc_source *source;
-    jitc_blob code;
-    jitc_kernel *k;
-    uint64_t number;
-    const char *invalid = jitc_program_invalid(p);
-    cr_assert_null(invalid, "%s", invalid);
-    ASSERT_OK(b->lower(b, 0, p, &source));
-    ASSERT_OK(b->compile(b, source, 2, &code));
-    ASSERT_OK(b->load(b, 0, p, &code, &k));
-    free(code.data);
-    b->source_destroy(b, source);
-    jitc_launch_args a = {.lanes = lanes, .params = params, .count = p->head.params};
-    ASSERT_OK(b->launch(s, k, &a, &number));
-    ASSERT_OK(b->flush(s));
-    ASSERT_OK(b->wait(s, number));
-    b->kernel_destroy(b, k);
-}
+TestSuite(cuda_kernel, .init = start, .fini = cuda_run_stop);
 
 static void *pointer(CUdeviceptr p) {
     return (void *) (uintptr_t) p; // NOLINT: an address on the device
@@ -80,7 +28,7 @@ static void check_copy(jit_dtype t, uint32_t flags, size_t n, size_t from, size_
            out_bytes = (to + n) * bytes;
     jitc_program p = {.head.flags = flags};
     uint64_t params[8], number;
-    CUdeviceptr in = exact_alloc(in_bytes), out = exact_alloc(out_bytes);
+    CUdeviceptr in = cuda_run_alloc(in_bytes), out = cuda_run_alloc(out_bytes);
     unsigned char *data = malloc(in_bytes), *got = malloc(out_bytes);
     for (size_t i = 0; i < in_bytes; ++i)
         data[i] = (unsigned char) (t == JIT_bool ? i % 3 == 0 : i * 7 % 120);
@@ -90,14 +38,14 @@ static void check_copy(jit_dtype t, uint32_t flags, size_t n, size_t from, size_
     uint32_t x = add_data(&p, t, pointer(in + from * bytes), params);
     uint32_t y = add(&p, JITC_OP_select, t, add_baked(&p, JIT_bool, 1), x, x);
     add_store(&p, t, y, pointer(out + to * bytes), params);
-    run(&p, n, params);
+    cuda_run_launch(&p, n, params);
     ASSERT_OK(b->download(s, got, pointer(out), out_bytes));
     cr_assert_arr_eq(got + to * bytes, data + from * bytes, n * bytes, "%zu %s from %zu to %zu", n,
                      jit_dtype_name(t), from, to);
     for (size_t i = 0; i < to * bytes; ++i)
         cr_assert_eq(got[i], 1, "%zu %s from %zu to %zu: written in front", n, jit_dtype_name(t),
                      from, to);
-    cr_assert(!w.MemFree(in) && !w.MemFree(out));
+    cuda_run_free(in), cuda_run_free(out);
     free(data), free(got);
     jitc_program_finish(&p);
 }

@@ -1,7 +1,7 @@
 /* test_nvrtc.c: what the real NVRTC makes of the texts. It needs no GPU. JITC_TEST_NVRTC names its
  * file; without, it is searched as the library does; where there is none, the tests are skipped. */
-#include "cuda/nvrtc.h"
 #include "cuda/text.h"
+#include "nvrtc_world.h"
 #include "programs.h"
 #include <criterion/criterion.h>
 #include <spawn.h>
@@ -14,17 +14,6 @@
 enum { MOST = 32764, THREADS = 4 };
 
 static uint64_t params[1 << 12];
-
-/** NULL: skipped. */
-static jitc_nvrtc *open_real(void) {
-    const char *path = getenv("JITC_TEST_NVRTC");
-    jitc_nvrtc *n = NULL;
-    if (jitc_nvrtc_open(path ? path : "", &n) == JIT_OK)
-        return n;
-    cr_assert_not(path && *path, "%s", jit_error());
-    cr_skip_test("no real NVRTC: %s", jit_error());
-    return NULL;
-}
 
 /* Programs with every operation. */
 
@@ -105,17 +94,9 @@ static void build_indexed(jitc_program *p, jit_dtype t, uint32_t flags) {
 
 /* Compiling them. */
 
-static char *text_of(const jitc_program *p, uint32_t most_bytes) {
-    char *text = NULL;
-    const char *wrong = jitc_program_invalid(p);
-    cr_assert_null(wrong, "%s", wrong);
-    cr_assert_eq(jitc_cuda_text(p, jitc_cuda_layout_of(p, most_bytes), &text), JIT_OK);
-    return text;
-}
-
 /** To a CUBIN for `arch`. */
 static void expect_compiles(jitc_nvrtc *n, const jitc_program *p, int arch, const char *what) {
-    char *text = text_of(p, MOST);
+    char *text = nvrtc_world_text(p, MOST);
     jitc_blob code;
     if (jitc_nvrtc_compile(n, text, arch, false, false, &code) != JIT_OK) {
         cr_expect_fail("%s, sm_%d: %s\n%s", what, arch, jit_error(), text);
@@ -128,7 +109,7 @@ static void expect_compiles(jitc_nvrtc *n, const jitc_program *p, int arch, cons
 }
 
 static void check_arch(int capability) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     int arch, count[JITC_OP_COUNT] = {0};
     bool ptx;
     if (!n)
@@ -169,7 +150,7 @@ Test(nvrtc, gathers_and_scatters_compile_in_every_shape) {
     static const uint32_t flags[] = {0, JITC_PROGRAM_TAIL, JITC_PROGRAM_WIDE, JITC_PROGRAM_BOUNDS,
                                      JITC_PROGRAM_TAIL | JITC_PROGRAM_WIDE | JITC_PROGRAM_BOUNDS};
     static const jit_dtype types[] = {JIT_bool, JIT_u8, JIT_f16, JIT_f32, JIT_f64};
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     for (size_t f = 0; f < sizeof flags / sizeof *flags; f++) {
@@ -226,7 +207,7 @@ static void build_targets(jitc_program *p, jit_dtype t, uint32_t flags) {
 Test(nvrtc, combining_into_arrays_compiles_for_every_type_and_architecture) {
     static const int archs[] = {75, 80, 90, 100, 120};
     static const uint32_t flags[] = {0, JITC_PROGRAM_WIDE, JITC_PROGRAM_BOUNDS};
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     for (int t = 0; t < JITC_DTYPE_COUNT; t++) {
@@ -251,7 +232,7 @@ Test(nvrtc, combining_into_arrays_compiles_for_every_type_and_architecture) {
 /* What the code looks like: as PTX. */
 
 static char *ptx_of(jitc_nvrtc *n, const jitc_program *p, uint32_t most_bytes, bool fuse) {
-    char *text = text_of(p, most_bytes);
+    char *text = nvrtc_world_text(p, most_bytes);
     jitc_blob code = {0};
     cr_assert_eq(jitc_nvrtc_compile(n, text, 80, true, fuse, &code), JIT_OK, "%s\n%s", jit_error(),
                  text);
@@ -286,7 +267,7 @@ static void build_sum(jitc_program *p, jit_dtype t) {
 }
 
 Test(nvrtc, vectors_are_accessed_by_16_bytes_and_stay_in_registers) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     for (int t = 0; t < JITC_DTYPE_COUNT; t++)
@@ -329,7 +310,7 @@ static void build_conditional_load(jitc_program *p, jit_dtype t, bool indexed) {
 /* Loads are asm(), which a compiler may move about; but not in front of what makes the address
  * good. */
 Test(nvrtc, loads_stay_behind_their_conditions) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     for (int t = 0; t < JITC_DTYPE_COUNT; t++)
@@ -345,7 +326,7 @@ Test(nvrtc, loads_stay_behind_their_conditions) {
 }
 
 Test(nvrtc, operands_of_several_widths_stay_in_registers) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     jitc_program p = {0};
@@ -372,7 +353,7 @@ Test(nvrtc, operands_of_several_widths_stay_in_registers) {
 }
 
 Test(nvrtc, multiplications_and_additions_fuse_only_where_that_is_wanted) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     jitc_program p = {0};
@@ -420,7 +401,7 @@ static void build_mandelbrot(jitc_program *p) {
 
 Test(nvrtc, loops_compile_and_short_ones_are_unrolled) {
     static const int archs[] = {75, 80, 90, 100, 120};
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     jitc_program p = {0};
@@ -443,7 +424,7 @@ Test(nvrtc, loops_compile_and_short_ones_are_unrolled) {
 /* Failures, threads. */
 
 Test(nvrtc, a_text_that_is_refused_fails_with_the_compilers_log) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     jitc_blob code = {0};
     if (!n)
         return;
@@ -458,7 +439,7 @@ Test(nvrtc, a_text_that_is_refused_fails_with_the_compilers_log) {
 }
 
 Test(nvrtc, newer_devices_get_ptx_and_older_ones_a_message) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     int arch = 0, known;
     bool ptx = false;
     jitc_blob code;
@@ -499,7 +480,7 @@ static void *compile_several(void *argument) {
         jitc_program p = {0};
         jitc_blob code;
         build_sum(&p, (jit_dtype) (JIT_i32 + (i + j->number) % 4));
-        char *text = text_of(&p, MOST);
+        char *text = nvrtc_world_text(&p, MOST);
         if (jitc_nvrtc_compile(j->nvrtc, text, 80, i % 2, false, &code) == JIT_OK)
             free(code.data);
         else
@@ -514,7 +495,7 @@ static void *compile_several(void *argument) {
 }
 
 Test(nvrtc, threads_compile_at_the_same_time) {
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     pthread_t thread[THREADS];
     job jobs[THREADS];
     if (!n)
@@ -538,7 +519,7 @@ static void *compile_long(void *argument) {
     int count[JITC_OP_COUNT] = {0};
     jitc_blob code;
     build_all(&p, JIT_f64, 0, count);
-    char *text = text_of(&p, MOST);
+    char *text = nvrtc_world_text(&p, MOST);
     if (jitc_nvrtc_compile(argument, text, 80, false, false, &code) == JIT_OK)
         free(code.data);
     free(text);
@@ -566,7 +547,7 @@ extern char **environ;
 
 Test(nvrtc, a_process_may_end_while_a_kernel_is_compiled) {
     static const char *const waits_us[] = {"0", "20000", "60000", "150000"};
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     if (!n)
         return;
     jitc_nvrtc_close(n);

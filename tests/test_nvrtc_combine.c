@@ -1,25 +1,13 @@
 /* test_nvrtc_combine.c: what the real NVRTC makes of texts that combine lanes. It needs no GPU.
  * JITC_TEST_NVRTC names its file; without, it is searched as the library does; where there is none,
  * the tests are skipped. */
-#include "cuda/nvrtc.h"
-#include "cuda/text.h"
+#include "nvrtc_world.h"
 #include "programs.h"
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
 
 static uint64_t params[64];
-
-/** NULL: skipped. */
-static jitc_nvrtc *open_real(void) {
-    const char *path = getenv("JITC_TEST_NVRTC");
-    jitc_nvrtc *n = NULL;
-    if (jitc_nvrtc_open(path ? path : "", &n) == JIT_OK)
-        return n;
-    cr_assert_not(path && *path, "%s", jit_error());
-    cr_skip_test("no real NVRTC: %s", jit_error());
-    return NULL;
-}
 
 static uint32_t combine(jitc_program *p, jitc_op op, jit_dtype t, uint32_t aux, uint32_t value) {
     return add_flagged(p, (jitc_inst) {.op = (uint8_t) op,
@@ -63,7 +51,7 @@ static jitc_program build(jitc_shape shape, jit_dtype t, uint32_t flags) {
  * can see that the arrays of a thread are in registers. */
 static void check_arch(int capability, unsigned first, unsigned shapes, bool to_ptx) {
     static const uint32_t flags[] = {0, JITC_PROGRAM_TAIL, JITC_PROGRAM_WIDE};
-    jitc_nvrtc *n = open_real();
+    jitc_nvrtc *n = nvrtc_world_open();
     int arch;
     bool ptx;
     if (!n)
@@ -77,11 +65,8 @@ static void check_arch(int capability, unsigned first, unsigned shapes, bool to_
         unsigned i = (first + k) % 4;
         jit_dtype t = (jit_dtype) ((first + i * 3) % JITC_DTYPE_COUNT);
         jitc_program p = build((jitc_shape) (JITC_SHAPE_REDUCE + i), t, flags[(first + i) % 3]);
-        const char *wrong = jitc_program_invalid(&p);
-        char *text;
+        char *text = nvrtc_world_text(&p, 4096);
         jitc_blob code;
-        cr_assert_null(wrong, "%s", wrong);
-        cr_assert_eq(jitc_cuda_text(&p, jitc_cuda_layout_of(&p, 4096), &text), JIT_OK);
         if (jitc_nvrtc_compile(n, text, arch, to_ptx, false, &code) != JIT_OK) {
             cr_expect_fail("shape %u of %s, sm_%d: %s\n%s", p.head.shape, jit_dtype_name(t), arch,
                            jit_error(), text);
