@@ -7,6 +7,7 @@
  * Each element of a step is compared with jitc's folding of the same operation on the step's
  * operands; then everything that a whole run computes is compared, bit for bit, with the step.
  * usage: fuzz_ops [seconds [seed]]     0 seconds: one program, which needs a seed */
+#include "error_bound.h"
 #include "reference.h"
 #include "support.h"
 #include "values.h"
@@ -407,10 +408,15 @@ static bool same(const step *s, uint64_t a, uint64_t b, int64_t ulps) {
     return ulps && apart >= -ulps && apart <= ulps;
 }
 
+/** How far a step may be from its folding, which may be 1 ULP from the true value itself. */
+static int64_t ulps_of(const step *s) {
+    return jitc_ops[s->op].props & JITC_INEXACT ? (int64_t) (error_bound(s->op, s->type) + 1) : 0;
+}
+
 static void verify_element(const program *p, int i, size_t lane) {
     const step *s = &p->step[i];
     uint64_t want = expected(p, s, lane);
-    if (!same(s, want, s->value[lane], jitc_ops[s->op].props & JITC_INEXACT ? 2 : 0))
+    if (!same(s, want, s->value[lane], ulps_of(s)))
         stop(
             "step %d, %s to %s of %s, lane %zu of %zu: want %#llx, got %#llx; operands %#llx %#llx",
             i, jitc_ops[s->op].name, jit_dtype_name(s->type),
