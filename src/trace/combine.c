@@ -285,14 +285,8 @@ jit_var jitc_trace_scatter_reduce(jitc_graph *g, jit_reduce_op op, jit_var targe
     call.bits = (uint64_t) op;
     jitc_lock_graph(g);
     if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK &&
-        check_reduction(&call, op) == JIT_OK) {
-        bool nothing = !lanes || (mask && jitc_literal_is(g, &call, 3, 0));
-        if (nothing &&
-            call.node[0]->op != JITC_OP_phi) /* that this is an array shows by a scatter */
-            i = call.index[0];
-        else
-            i = jitc_record_indexed(g, &call, mask != 0);
-    }
+        check_reduction(&call, op) == JIT_OK)
+        i = jitc_record_scatter(g, &call, lanes);
     return jitc_record_finish(g, i);
 }
 

@@ -123,6 +123,8 @@ uint32_t jitc_record_node(jitc_graph *g, const jitc_call *call);
 uint32_t jitc_record_literal(jitc_graph *g, const jitc_call *place, jit_dtype t, uint64_t bits);
 /** The node of a gather or scatter whose last operands are index and, with `masked`, mask. */
 uint32_t jitc_record_indexed(jitc_graph *g, jitc_call *call, bool masked);
+/** Of target, value, index and maybe mask; the target itself where no lane writes. */
+uint32_t jitc_record_scatter(jitc_graph *g, jitc_call *call, uint64_t lanes);
 
 /* check.c; all say in jit_error() what is wrong. */
 jit_status jitc_bad_operand(const jitc_call *call, uint32_t operand, jit_var v);

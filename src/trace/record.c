@@ -234,19 +234,21 @@ jit_var jitc_trace_gather(jitc_graph *g, jit_var source, jit_var index, jit_var 
     return jitc_record_finish(g, i);
 }
 
+uint32_t jitc_record_scatter(jitc_graph *g, jitc_call *call, uint64_t lanes) {
+    bool masked = call->count > 3;
+    bool nothing = !lanes || (masked && jitc_literal_is(g, call, 3, 0));
+    if (nothing && call->node[0]->op != JITC_OP_phi) /* that this is an array shows by a scatter */
+        return call->index[0];
+    return jitc_record_indexed(g, call, masked);
+}
+
 jit_var jitc_trace_scatter(jitc_graph *g, jit_var target, jit_var value, jit_var index,
                            jit_var mask) {
     jitc_call call = {.op = JITC_OP_scatter, .count = mask ? 4 : 3};
     uint64_t lanes = 0;
     uint32_t i = 0;
     jitc_lock_graph(g);
-    if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK) {
-        bool nothing = !lanes || (mask && jitc_literal_is(g, &call, 3, 0));
-        if (nothing &&
-            call.node[0]->op != JITC_OP_phi) /* that this is an array shows by a scatter */
-            i = call.index[0];
-        else
-            i = jitc_record_indexed(g, &call, mask != 0);
-    }
+    if (jitc_check_scatter(g, &call, (jit_var[]) {target, value, index, mask}, &lanes) == JIT_OK)
+        i = jitc_record_scatter(g, &call, lanes);
     return jitc_record_finish(g, i);
 }
