@@ -68,6 +68,14 @@ uint64_t jitc_cuda_work_of(const jitc_program *p) {
     return work;
 }
 
+uint32_t jitc_cuda_bytes_read(const jitc_program *p, uint32_t lanes) {
+    uint32_t bytes = 0;
+    for (uint32_t n = 0; n < p->head.count; ++n)
+        if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
+            bytes += lanes * jitc_dtypes[p->inst[n].type].bytes;
+    return bytes;
+}
+
 jitc_cuda_layout jitc_cuda_layout_of(const jitc_program *p, uint32_t most_bytes) {
     uint64_t work = jitc_cuda_work_of(p);
     uint32_t widest = 0, limit = ACCESS_BYTES;

@@ -120,17 +120,8 @@ void jitc_cuda_put_tile_number(jitc_cuda_body *k) {
         state, state);
 }
 
-/** Bytes that a tile reads. */
-static uint32_t tile_bytes(const jitc_program *p, uint32_t tile) {
-    uint32_t bytes = 0;
-    for (uint32_t n = 0; n < p->head.count; ++n)
-        if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
-            bytes += tile * jitc_dtypes[p->inst[n].type].bytes;
-    return bytes;
-}
-
 void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, bool reverse) {
-    uint32_t tile = (uint32_t) s->tile, bytes = tile_bytes(k->p, tile);
+    uint32_t tile = (uint32_t) s->tile, bytes = jitc_cuda_bytes_read(k->p, tile);
     if (!bytes)
         return;
     jitc_cuda_putf(&k->w,

@@ -33,6 +33,8 @@ static inline uint32_t jitc_cuda_pointer_of(const jitc_inst *i) {
 bool jitc_cuda_is_early(const jitc_inst *i);
 /** Work of one lane, in additions. */
 uint64_t jitc_cuda_work_of(const jitc_program *p);
+/** Bytes that so many lanes load, one element each. */
+uint32_t jitc_cuda_bytes_read(const jitc_program *p, uint32_t lanes);
 
 /** An access of instruction `inst` to `buffer`, at the value `index`, under the value `mask`. */
 typedef struct jitc_cuda_access {

@@ -30,15 +30,6 @@ static void put_after(jitc_cuda_body *k) {
     jitc_cuda_put_lane_sums(k, STEP_LOG);
 }
 
-/** Bytes that a thread loads for a row. */
-static uint32_t row_bytes(const jitc_program *p, uint32_t lanes) {
-    uint32_t bytes = 0;
-    for (uint32_t n = 0; n < p->head.count; ++n)
-        if (p->inst[n].op == JITC_OP_data && jitc_cuda_is_vector(&p->inst[n]))
-            bytes += lanes * jitc_dtypes[p->inst[n].type].bytes;
-    return bytes;
-}
-
 /** Rows that are loaded together. */
 static uint32_t rows_together(uint32_t bytes) {
     uint32_t rows = JITC_CUDA_REDUCE_ROWS;
@@ -64,7 +55,7 @@ static void put_start(jitc_cuda_body *k, uint32_t tile, uint32_t lanes) {
 /** All tiles of the block, of which the last of all may end within. */
 static void put_vector_tiles(jitc_cuda_body *k, uint32_t tile, jitc_cuda_rows *how) {
     uint64_t work = how->rows * how->lanes * jitc_cuda_work_of(k->p);
-    uint32_t bytes = row_bytes(k->p, how->lanes);
+    uint32_t bytes = jitc_cuda_bytes_read(k->p, how->lanes);
     how->unrolled = work <= UNROLLED_WORK;
     how->together = how->unrolled ? rows_together(bytes) : 1;
     jitc_cuda_putf(&k->w,
