@@ -7,6 +7,8 @@
 
 enum { MOST_PARAMS = 128 };
 
+const char *const runner_isas[RUNNER_ISAS] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
+
 static bool init(runner *r, const jitc_options *o) {
     if (jitc_llvm_backend_create(o, &r->b) != JIT_OK) {
         jit_error_clear();
@@ -39,6 +41,16 @@ void runner_finish(runner *r) {
     r->b->destroy(r->b);
 }
 
+void runner_for_each_isa(void (*check)(runner *r)) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
+        runner r;
+        if (!runner_init(&r, NULL, runner_isas[i]))
+            continue;
+        check(&r);
+        runner_finish(&r);
+    }
+}
+
 jitc_kernel *runner_load(runner *r, const jitc_program *p, int level) {
     jitc_source *source;
     jitc_blob code;
@@ -57,7 +69,7 @@ void runner_launch(runner *r, jitc_kernel *k, const jitc_program *p, uint64_t la
                    const uint64_t *params) {
     uint64_t own[MOST_PARAMS], number;
     jitc_launch_args a = {.lanes = lanes, .params = params, .count = p->head.params};
-    size_t bytes = r->b->scratch(k, lanes);
+    size_t bytes = (r->b->scratch(k, lanes) + 63) / 64 * 64; /* vectors in it are aligned */
     void *scratch = bytes ? guarded_alloc(bytes) : NULL;
     if (p->head.flags & JITC_PROGRAM_SCRATCH) {
         cr_assert_leq(p->head.params, MOST_PARAMS);

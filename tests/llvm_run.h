@@ -5,6 +5,9 @@
 #include "programs.h"
 #include "llvm/llvm_backend.h"
 
+enum { RUNNER_ISAS = 4 };
+extern const char *const runner_isas[RUNNER_ISAS];
+
 /** A backend with one stream. */
 typedef struct runner {
     jitc_backend *b;
@@ -16,6 +19,8 @@ typedef struct runner {
 bool runner_init(runner *r, const char *library, const char *isa);
 bool runner_init_threads(runner *r, const char *isa, int threads);
 void runner_finish(runner *r);
+/** Of each instruction set that is there. */
+void runner_for_each_isa(void (*check)(runner *r));
 /** Lower, compile, load. Fails the test if any of it fails, as the following do. */
 jitc_kernel *runner_load(runner *r, const jitc_program *p, int level);
 /** Run `lanes` lanes and wait. Scratch memory that the kernel wants is given, with a guard. */

@@ -4,10 +4,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 static const uint64_t sizes[] = {1,  2,  3,  7,  8,  9,   15,  16,   17,
                                  31, 33, 63, 64, 65, 127, 129, 1000, 16389};
-enum { ISAS = 4, SIZES = sizeof sizes / sizeof *sizes };
+enum { SIZES = sizeof sizes / sizeof *sizes };
 
 /** Something that is different for every index and type. */
 static uint64_t pattern(jit_dtype t, uint64_t i) {
@@ -17,16 +16,6 @@ static uint64_t pattern(jit_dtype t, uint64_t i) {
 static void fill(jit_dtype t, void *array, uint64_t n) {
     for (uint64_t i = 0; i < n; i++)
         write_element(t, array, i, pattern(t, i));
-}
-
-static void for_each_isa(void (*check)(runner *r)) {
-    for (int i = 0; i < ISAS; i++) {
-        runner r;
-        if (!runner_init(&r, NULL, isas[i]))
-            continue;
-        check(&r);
-        runner_finish(&r);
-    }
 }
 
 /* The end of arrays. */
@@ -59,7 +48,7 @@ static void check_unpadded(runner *r) {
             check_end(r, (jit_dtype) t, sizes[i], JITC_PROGRAM_TAIL, 0);
 }
 Test(llvm, masked_kernels_touch_nothing_behind_the_last_element) {
-    for_each_isa(check_unpadded);
+    runner_for_each_isa(check_unpadded);
 }
 
 static void check_padded(runner *r) {
@@ -68,7 +57,7 @@ static void check_padded(runner *r) {
             check_end(r, (jit_dtype) t, sizes[i], 0, JITC_PADDING);
 }
 Test(llvm, kernels_touch_nothing_behind_the_padding) {
-    for_each_isa(check_padded);
+    runner_for_each_isa(check_padded);
 }
 
 /** Stores past the caches want aligned memory, as all outputs are. */
@@ -92,7 +81,7 @@ static void check_streaming(runner *r) {
     }
 }
 Test(llvm, elements_stored_past_the_caches_arrive) {
-    for_each_isa(check_streaming);
+    runner_for_each_isa(check_streaming);
 }
 
 static void check_neighbours(runner *r) {
@@ -111,7 +100,7 @@ static void check_neighbours(runner *r) {
         }
 }
 Test(llvm, masked_kernels_write_nothing_behind_the_last_element) {
-    for_each_isa(check_neighbours);
+    runner_for_each_isa(check_neighbours);
 }
 
 /* Leaves. */
@@ -151,7 +140,7 @@ static void check_leaves(runner *r) {
     }
 }
 Test(llvm, counters_scalars_literals_and_uniform_values) {
-    for_each_isa(check_leaves);
+    runner_for_each_isa(check_leaves);
 }
 
 /* All numbers of vectors an iteration: programs of 5, 50 and 300 operations, short and long chains.
@@ -189,7 +178,7 @@ static void check_lengths(runner *r) {
         }
 }
 Test(llvm, programs_of_all_lengths) {
-    for_each_isa(check_lengths);
+    runner_for_each_isa(check_lengths);
 }
 
 /** More literals than are loaded one by one, of all types. */
@@ -218,7 +207,7 @@ static void check_many_literals(runner *r) {
     jitc_program_finish(&p);
 }
 Test(llvm, programs_of_many_literals) {
-    for_each_isa(check_many_literals);
+    runner_for_each_isa(check_many_literals);
 }
 
 /* Gather and scatter. */
@@ -305,7 +294,7 @@ static void check_gathers(runner *r) {
     for_each_index(r, check_gathers_of);
 }
 Test(llvm, gather_of_every_type_by_every_index, .timeout = 300) {
-    for_each_isa(check_gathers);
+    runner_for_each_isa(check_gathers);
 }
 
 /** The value that a lane writes tells the lane, as far as the type can. */
@@ -346,7 +335,7 @@ static void check_scatters(runner *r) {
     for_each_index(r, check_scatters_of);
 }
 Test(llvm, scatter_of_every_type_by_every_index, .timeout = 300) {
-    for_each_isa(check_scatters);
+    runner_for_each_isa(check_scatters);
 }
 
 static void check_report(runner *r) {
@@ -379,7 +368,7 @@ static void check_report(runner *r) {
     }
 }
 Test(llvm, bounds_reports_tell_the_first_index_out_of_range) {
-    for_each_isa(check_report);
+    runner_for_each_isa(check_report);
 }
 
 static void check_report_scatter(runner *r) {
@@ -411,5 +400,5 @@ static void check_report_scatter(runner *r) {
     jitc_program_finish(&p);
 }
 Test(llvm, scatter_reports_active_lanes_only) {
-    for_each_isa(check_report_scatter);
+    runner_for_each_isa(check_report_scatter);
 }

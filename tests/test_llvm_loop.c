@@ -6,19 +6,6 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-enum { ISAS = 4 };
-
-static void for_each_isa(void (*check)(runner *r)) {
-    for (int i = 0; i < ISAS; i++) {
-        runner r;
-        if (!runner_init(&r, NULL, isas[i]))
-            continue;
-        check(&r);
-        runner_finish(&r);
-    }
-}
-
 /* Random programs. */
 
 static void check_equal(const jitc_program *p, const loop_arrays *got, const loop_arrays *want,
@@ -74,7 +61,7 @@ static void check_programs(runner *r) {
         check_random(r, seed, flags[i % 4], seed % 2 || i == 0 ? 2 : 0);
 }
 Test(llvm_loop, random_programs_are_as_interpreted, .timeout = 120) {
-    for_each_isa(check_programs);
+    runner_for_each_isa(check_programs);
 }
 
 /* One loop. */
@@ -138,7 +125,7 @@ static void check_functions(runner *r) {
     check_functions_of(r, JIT_f64, 2);
 }
 Test(llvm_loop, functions_in_a_loop_are_as_outside) {
-    for_each_isa(check_functions);
+    runner_for_each_isa(check_functions);
 }
 
 static uint32_t unchanged(jitc_program *p, uint32_t x, uint64_t *params) {
@@ -177,7 +164,7 @@ static void check_padding(runner *r) {
     }
 }
 Test(llvm_loop, lanes_that_do_not_exist_end_at_once, .timeout = 60) {
-    for_each_isa(check_padding);
+    runner_for_each_isa(check_padding);
 }
 
 /** Arrays that end before a page that must not be touched. */
@@ -209,7 +196,7 @@ static void check_ends(runner *r) {
     }
 }
 Test(llvm_loop, nothing_behind_the_last_element_is_touched) {
-    for_each_isa(check_ends);
+    runner_for_each_isa(check_ends);
 }
 
 /** States of all types that move around in a ring: all change at once. */
@@ -260,7 +247,7 @@ static void check_states(runner *r) {
         check_states_of(r, counts[i], i % 4 == 1 ? 2 : 0);
 }
 Test(llvm_loop, states_of_all_types_change_at_once) {
-    for_each_isa(check_states);
+    runner_for_each_isa(check_states);
 }
 
 /** States that all lanes count in step: from where, by what, until what. */
@@ -305,7 +292,7 @@ static void check_counted(runner *r) {
     }
 }
 Test(llvm_loop, lanes_that_count_in_step_leave_together, .timeout = 60) {
-    for_each_isa(check_counted);
+    runner_for_each_isa(check_counted);
 }
 
 /** The same where one of the numbers is each lane's own. */
@@ -338,7 +325,7 @@ static void check_counted_apart(runner *r) {
     }
 }
 Test(llvm_loop, lanes_that_count_apart_leave_one_by_one, .timeout = 60) {
-    for_each_isa(check_counted_apart);
+    runner_for_each_isa(check_counted_apart);
 }
 
 /* Bounds. */
@@ -391,5 +378,5 @@ static void check_reports(runner *r) {
     check_report(r, 1, 40, true, true);
 }
 Test(llvm_loop, only_lanes_that_run_report_indices_out_of_range) {
-    for_each_isa(check_reports);
+    runner_for_each_isa(check_reports);
 }

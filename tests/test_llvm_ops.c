@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-
 /** Operand lists: all combinations of edge values, then wrapped around up to a multiple of 64. */
 typedef struct operands {
     size_t count, padded;
@@ -121,11 +119,12 @@ static void check_all_casts(runner *r, int level, const char *where) {
 
 static void for_each_isa(const char *library, int level,
                          void (*check)(runner *, int, const char *)) {
-    for (size_t i = 0; i < sizeof isas / sizeof *isas; i++) {
+    for (size_t i = 0; i < RUNNER_ISAS; i++) {
         runner r;
         char where[128];
-        snprintf(where, sizeof where, "%s, level %d, %s", isas[i], level, library ? library : "");
-        if (!runner_init(&r, library, isas[i]))
+        snprintf(where, sizeof where, "%s, level %d, %s", runner_isas[i], level,
+                 library ? library : "");
+        if (!runner_init(&r, library, runner_isas[i]))
             continue;
         check(&r, level, where);
         runner_finish(&r);

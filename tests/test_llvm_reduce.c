@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-enum { ISAS = 4, MOST = 65543, EVERY = JITC_REDUCE_COUNT };
+enum { MOST = 65543, EVERY = JITC_REDUCE_COUNT };
 
 /** An array for each operation, and a place for its result. */
 typedef struct operands {
@@ -98,12 +97,12 @@ static void check_sizes(runner *r, jit_dtype t, int level, const char *isa, size
 }
 
 Test(llvm_reduce, every_operation_of_every_type, .timeout = 300) {
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init_threads(&r, isas[i], 2))
+        if (!runner_init_threads(&r, runner_isas[i], 2))
             continue;
         for (int t = 0; t < JITC_DTYPE_COUNT; t++)
-            check_sizes(&r, (jit_dtype) t, (t + i) % 4 ? 0 : 2, isas[i],
+            check_sizes(&r, (jit_dtype) t, (t + i) % 4 ? 0 : 2, runner_isas[i],
                         (t + i / 2) % 2 ? JITC_PADDING : 0);
         runner_finish(&r);
     }
@@ -142,11 +141,11 @@ static void check_blocks(runner *r, jit_dtype t, int level, const char *isa) {
 
 Test(llvm_reduce, blocks_of_every_length, .timeout = 300) {
     static const jit_dtype types[] = {JIT_bool, JIT_i8, JIT_bf16, JIT_f32};
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init_threads(&r, isas[i], 2))
+        if (!runner_init_threads(&r, runner_isas[i], 2))
             continue;
-        check_blocks(&r, types[i], i == 2 ? 2 : 0, isas[i]);
+        check_blocks(&r, types[i], i == 2 ? 2 : 0, runner_isas[i]);
         runner_finish(&r);
     }
 }
@@ -192,9 +191,9 @@ static void check_edges(runner *r, jit_dtype t) {
 
 Test(llvm_reduce, nan_zeros_and_infinities) {
     static const jit_dtype types[] = {JIT_f32, JIT_f64, JIT_f16, JIT_bf16};
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init(&r, NULL, isas[i]))
+        if (!runner_init(&r, NULL, runner_isas[i]))
             continue;
         for (int t = 0; t < 4; t++)
             check_edges(&r, types[t]);
@@ -295,15 +294,16 @@ Test(llvm_reduce, sums_are_the_same_bits_whatever_else_happens) {
         exact += (long double) x[i];
         size += fabsl((long double) x[i]);
     }
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init(&r, NULL, isas[i]))
+        if (!runner_init(&r, NULL, runner_isas[i]))
             continue;
         runner_finish(&r);
-        float first = sum_in_company(x, LONG, &all[0], isas[i]);
+        float first = sum_in_company(x, LONG, &all[0], runner_isas[i]);
         cr_assert_lt(fabsl((long double) first - exact), 1e-8L * size, "%.9g", (double) first);
         for (size_t k = 1; k < sizeof all / sizeof *all; k++)
-            cr_assert_eq(sum_in_company(x, LONG, &all[k], isas[i]), first, "%s, %zu", isas[i], k);
+            cr_assert_eq(sum_in_company(x, LONG, &all[k], runner_isas[i]), first, "%s, %zu",
+                         runner_isas[i], k);
     }
     free(x);
 }
@@ -313,9 +313,9 @@ Test(llvm_reduce, sums_are_the_same_bits_whatever_else_happens) {
 /** Indices behind the last lane, which are out of range, are nobody's. */
 Test(llvm_reduce, lanes_that_do_not_exist_report_nothing) {
     enum { N = 100 };
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init(&r, NULL, isas[i]))
+        if (!runner_init(&r, NULL, runner_isas[i]))
             continue;
         uint32_t index[N + 64], table[4] = {1, 10, 100, 1000};
         uint64_t params[32], sum = 0, scale = 3, last = 0;
@@ -351,9 +351,9 @@ Test(llvm_reduce, lanes_that_do_not_exist_report_nothing) {
 /** Each lane counts to its element; those behind the last one would not come back for long. */
 Test(llvm_reduce, lanes_leave_their_loops_before) {
     enum { N = 16384 + 100 };
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init(&r, NULL, isas[i]))
+        if (!runner_init(&r, NULL, runner_isas[i]))
             continue;
         uint32_t *limit = aligned_alloc(256, (N + 128) / 64 * 64 * 4), most = 0;
         uint64_t params[16], sum = 0, want = 0;
@@ -375,7 +375,7 @@ Test(llvm_reduce, lanes_leave_their_loops_before) {
         for (int level = 0; level <= 2; level += 2) {
             sum = most = 0;
             runner_run(&r, &p, level, N, params);
-            cr_assert_eq(sum, want, "%s: %lu instead of %lu", isas[i], sum, want);
+            cr_assert_eq(sum, want, "%s: %lu instead of %lu", runner_isas[i], sum, want);
             cr_assert_eq(most, 12u);
         }
         jitc_program_finish(&p);

@@ -5,8 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
-enum { ISAS = 4, SEVERAL = 5 * 16384 + 77 };
+enum { SEVERAL = 5 * 16384 + 77 };
 
 /* Scans. */
 
@@ -77,22 +76,23 @@ static void run_scan(runner *r, const scan *s, int level, bool large, const char
 /** All operations of all types, and all that can be asked of them, in turn. */
 Test(llvm_scan, every_operation_of_every_type, .timeout = 300) {
     unsigned turn = 0;
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init_threads(&r, isas[i], 2))
+        if (!runner_init_threads(&r, runner_isas[i], 2))
             continue;
         for (int t = 0; t < JITC_DTYPE_COUNT; t++)
             for (int op = 0; op < JITC_REDUCE_COUNT; op++) {
                 if (!jitc_reduce_accepts((jit_reduce_op) op, (jit_dtype) t))
                     continue;
-                if (++turn % 3 != 0 && i != ISAS - 1) /* each on some machines, and on the last */
+                if (++turn % 3 != 0 &&
+                    i != RUNNER_ISAS - 1) /* each on some machines, and on the last */
                     continue;
                 scan s = {.type = (jit_dtype) t,
                           .op = (jit_reduce_op) op,
                           .aux = (uint8_t) (turn % 4 * JITC_AUX_EXCLUSIVE),
                           .dear = turn / 4 % 3 == 0,
                           .padding = turn % 5 < 2 ? 0 : JITC_PADDING};
-                run_scan(&r, &s, turn % 9 ? 0 : 2, false, isas[i]);
+                run_scan(&r, &s, turn % 9 ? 0 : 2, false, runner_isas[i]);
             }
         runner_finish(&r);
     }
@@ -101,9 +101,9 @@ _Static_assert(JITC_AUX_REVERSE == 2 * JITC_AUX_EXCLUSIVE, "turn % 4 gives all f
 
 Test(llvm_scan, many_chunks, .timeout = 300) {
     static const jit_dtype types[] = {JIT_u32, JIT_f32, JIT_f16, JIT_u8};
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init_threads(&r, isas[i], i == 1 ? 1 : 3))
+        if (!runner_init_threads(&r, runner_isas[i], i == 1 ? 1 : 3))
             continue;
         for (int k = i % 2; k < 8; k += 2) {
             scan s = {.type = types[(k / 2 + i) % 4],
@@ -111,7 +111,7 @@ Test(llvm_scan, many_chunks, .timeout = 300) {
                       .aux = (uint8_t) (k % 4 * JITC_AUX_EXCLUSIVE),
                       .dear = k / 4,
                       .padding = k / 2 % 2 ? JITC_PADDING : 0};
-            run_scan(&r, &s, k / 2 % 2 ? 0 : 2, true, isas[i]);
+            run_scan(&r, &s, k / 2 % 2 ? 0 : 2, true, runner_isas[i]);
         }
         runner_finish(&r);
     }
@@ -229,16 +229,16 @@ static void run_compression(runner *r, const compression *c, int level, const ch
 
 Test(llvm_scan, numbers_of_what_is_true) {
     static const unsigned densities[] = {0, 1, 2, 100};
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!runner_init_threads(&r, isas[i], 1 + i))
+        if (!runner_init_threads(&r, runner_isas[i], 1 + i))
             continue;
         for (int d = 0; d < 4; d++) {
             compression c = {.type = (d + i) % 2 ? JIT_u32 : JIT_u64,
                              .one_in = densities[d],
                              .part = d != 3,
                              .padding = (d / 2 + i) % 2 ? JITC_PADDING : 0};
-            run_compression(&r, &c, 2 * (d % 2), isas[i]);
+            run_compression(&r, &c, 2 * (d % 2), runner_isas[i]);
         }
         runner_finish(&r);
     }

@@ -6,9 +6,8 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-static const char *const isas[] = {"x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 static const int threads[] = {1, 2, 5};
-enum { ISAS = 4, THREADS = 3, GUARD = 64 };
+enum { THREADS = 3, GUARD = 64 };
 
 /** A backend with so many threads. */
 static bool open_runner(runner *r, const char *isa, int count) {
@@ -138,32 +137,6 @@ static void build(jitc_program *p, const updates *u, arrays *a, uint64_t *params
         add_store(p, u->type, old, a->old, params);
 }
 
-/** Run it with as much scratch memory as the backend wants. */
-static void run(runner *r, const jitc_program *p, int level, uint64_t lanes, uint64_t *params) {
-    jitc_source *source;
-    jitc_blob code;
-    jitc_kernel *k;
-    uint64_t number;
-    const char *wrong = jitc_program_invalid(p);
-    cr_assert_null(wrong, "%s", wrong);
-    cr_assert_eq(r->b->lower(r->b, 0, p, &source), JIT_OK, "%s", jit_error());
-    cr_assert_eq(r->b->compile(r->b, source, level, &code), JIT_OK, "%s", jit_error());
-    cr_assert_eq(r->b->load(r->b, 0, p, &code, &k), JIT_OK, "%s", jit_error());
-    free(code.data);
-    r->b->source_destroy(r->b, source);
-    size_t bytes = r->b->scratch(k, lanes);
-    void *scratch = bytes ? malloc(bytes) : NULL;
-    if (bytes)
-        memset(scratch, 0x77, bytes);
-    params[p->head.scratch] = (uintptr_t) scratch;
-    jitc_launch_args a = {.lanes = lanes, .params = params, .count = p->head.params};
-    cr_assert_eq(r->b->launch(r->s, k, &a, &number), JIT_OK, "%s", jit_error());
-    jitc_store_release(&r->s->queued, number);
-    cr_assert_eq(r->b->wait(r->s, number), JIT_OK);
-    r->b->kernel_destroy(r->b, k);
-    free(scratch);
-}
-
 static void check_elements(const updates *u, const arrays *got, const arrays *want) {
     for (uint64_t i = 0; i < u->size; i++) {
         uint64_t a = read_element(u->type, got->elements + GUARD, i);
@@ -205,7 +178,7 @@ static void check(runner *r, const updates *u) {
     arrays_init(&want, u);
     jitc_program p = {0};
     build(&p, u, &got, params);
-    run(r, &p, u->level, u->lanes, params);
+    runner_run(r, &p, u->level, u->lanes, params);
     bool is_bad = update_one_by_one(u, &want);
     check_elements(u, &got, &want);
     cr_assert_eq(got.report.claimed != 0, is_bad && u->flags & JITC_PROGRAM_BOUNDS);
@@ -229,9 +202,9 @@ static void for_each_operation(runner *r, updates u) {
 }
 
 Test(llvm_update, every_operation_on_every_type_on_every_machine) {
-    for (int i = 0; i < ISAS; i++) {
+    for (int i = 0; i < RUNNER_ISAS; i++) {
         runner r;
-        if (!open_runner(&r, isas[i], 1))
+        if (!open_runner(&r, runner_isas[i], 1))
             continue;
         for_each_operation(&r, (updates) {.lanes = 203, .size = 50, .flags = JITC_PROGRAM_TAIL});
         runner_finish(&r);
@@ -292,7 +265,7 @@ Test(llvm_update, elements_that_no_lane_names_keep_their_bits) {
         uint32_t at = add_data(&p, JIT_u32, index, params);
         uint32_t target = add_buffer(&p, JIT_f32, elements, SIZE, params);
         add(&p, JITC_OP_scatter_reduce, JIT_f32, target, value, at);
-        run(&r, &p, 0, LANES, params);
+        runner_run(&r, &p, 0, LANES, params);
         cr_assert_eq(elements[0], 0x461c3c00); /* 9999 */
         for (int k = 1; k < SIZE; k++)
             cr_assert_eq(elements[k], k == 4 ? 0 : special[k % 4]);
@@ -324,7 +297,7 @@ static void check_old(runner *r, jit_dtype t, uint64_t lanes, uint64_t size, int
     memset(a.elements, 0, GUARD + size * width(&u));
     jitc_program p = {0};
     build(&p, &u, &a, params);
-    run(r, &p, level, lanes, params);
+    runner_run(r, &p, level, lanes, params);
     for (uint64_t e = 0; e < size; e++) {
         uint64_t count = 0;
         for (uint64_t i = 0; i < lanes; i++)
@@ -398,7 +371,7 @@ static void check_random(runner *r, uint64_t seed) {
         memset(params, 0, sizeof params);
         loop_program(&p, which ? &got : &want, seed, params);
         if (which)
-            run(r, &p, seed % 7 ? 0 : 2, lanes, params);
+            runner_run(r, &p, seed % 7 ? 0 : 2, lanes, params);
         else
             interpret(&p, lanes, params);
         jitc_program_finish(&p);
