@@ -155,6 +155,76 @@ Test(loop_memory, loops_that_scatter_into_one_array_come_one_after_the_other) {
     loop_world_expect_u32(s[0], 10, expected, "the last round");
 }
 
+/* What combines lanes: i again, where i counts the lanes; or something that has one element. */
+typedef enum combined { NOTHING, SORTED, SCANNED, BLOCKS, REDUCED, COMBINED } combined;
+
+static jit_var combine(combined how, jit_var i) {
+    switch (how) {
+        case SORTED: return jit_sort(i, false, NULL);
+        case SCANNED: return jit_prefix_reduce(JIT_REDUCE_MAX, i, false, false);
+        case BLOCKS: return jit_block_reduce(JIT_REDUCE_MAX, i, 1);
+        case REDUCED: return jit_add(i, jit_reduce(JIT_REDUCE_MIN, i));
+        default: return i;
+    }
+}
+
+enum { BESIDE = 33 };
+
+/* Both branches add to the first array, each to one of the others, at a place that comes from what
+ * combines lanes, before or in the branch; lane i takes the first if i is odd. The last state is a
+ * value. */
+static void branches_that_add(combined first, combined second, bool inside, jit_var s[4]) {
+    jit_var i = jit_counter(B, BESIDE);
+    jit_var at = combine(first, i), other = combine(second, i);
+    for (int k = 0; k < 4; ++k)
+        s[k] = k < 3 ? zeros(BESIDE) : lit(0);
+    jit_if *f = jit_if_begin(jit_eq(jit_and(i, lit(1)), lit(1)), 4, s);
+    if (inside)
+        at = combine(first, i);
+    s[0] = jit_scatter_reduce(JIT_REDUCE_ADD, s[0], lit(1), at, 0);
+    s[1] = jit_scatter(s[1], at, at, 0);
+    s[3] = at;
+    ASSERT_OK(jit_if_else(f, 4, s));
+    if (inside)
+        other = combine(second, i);
+    s[0] = jit_scatter_reduce(JIT_REDUCE_ADD, s[0], lit(2), other, 0);
+    s[2] = jit_scatter(s[2], lit(7), other, 0);
+    s[3] = jit_add(other, lit(100));
+    ASSERT_OK(jit_if_end(f, 4, s));
+}
+
+/* The interpreter of loop_world.h does not combine lanes. */
+static void expect_read(jit_var v, const uint32_t *expected, int k, int n) {
+    uint32_t found[BESIDE];
+    ASSERT_OK(jit_read(v, found));
+    for (uint32_t i = 0; i < BESIDE; ++i)
+        cr_assert_eq(found[i], expected[i], "form %d, state %d: element %u is %u, not %u", n, k, i,
+                     found[i], expected[i]);
+}
+
+Test(loop_memory, branches_write_one_array_beside_what_combines_lanes, .timeout = 120) {
+    enum { FORMS = COMBINED * COMBINED * 2 };
+    uint32_t expected[4][BESIDE];
+    for (uint32_t i = 0; i < BESIDE; ++i) {
+        expected[0][i] = i % 2 ? 1 : 2;
+        expected[1][i] = i % 2 ? i : 0;
+        expected[2][i] = i % 2 ? 0 : 7;
+        expected[3][i] = i % 2 ? i : i + 100;
+    }
+    for (int n = 0; n < FORMS * 15; ++n) { /* one or several are wanted at a time */
+        int form = n % FORMS, wanted = n / FORMS + 1;
+        jit_var s[4];
+        branches_that_add((combined) (form % COMBINED), (combined) (form / COMBINED % COMBINED),
+                          form >= FORMS / 2, s);
+        for (int k = 0; k < 4; ++k)
+            if (wanted >> k & 1)
+                jit_schedule(s[k]);
+        ASSERT_OK(jit_eval());
+        for (int k = 3; k >= 0; --k)
+            expect_read(s[k], expected[k], k, n);
+    }
+}
+
 /* Lane i takes i mod 4 numbers from a counter, one in each iteration. */
 static void taking_loop(size_t n, jit_var *counter, jit_var *sum) {
     jit_var i = jit_counter(B, n), s[] = {zeros(1), lit(0), lit(0)}, old;

@@ -178,11 +178,13 @@ static inline uint32_t jitc_order_part(const jitc_order *o, uint32_t position) {
 }
 
 /** Do kernels that come later use a position from memory? Values of a loop that writes arrays as
- * well, since that is in a kernel apart from what combines lanes. */
+ * well, since that is in a kernel apart from what combines lanes; but not an array that one branch
+ * passes on to the other. */
 static inline bool jitc_order_ends_kernel(const jitc_order *o, uint32_t position) {
     return jitc_order_writes(o, position) ||
            (o->loops && o->combines && jitc_order_node(o, position)->op == JITC_OP_result &&
-            !o->inside[position].region && o->region[o->inside[position].own - 1].writes);
+            !o->inside[position].region && o->inside[position].root == JITC_NONE &&
+            o->region[o->inside[position].own - 1].writes);
 }
 
 /** Append everything that `root` needs. *busy as in jitc_plan_make_locked(). */
