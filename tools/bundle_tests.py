@@ -10,7 +10,7 @@ import pathlib
 import sys
 
 # What run.sh sets itself, or what is about the build.
-OWN = {"JITC_CACHE_DIR", "LSAN_OPTIONS", "JITC_TEST_BACKEND", "JITC_LIBCUDA", "JITC_LIBNVRTC"}
+OWN = {"JITC_CACHE_DIR", "ASAN_OPTIONS", "LSAN_OPTIONS", "JITC_TEST_BACKEND", "JITC_LIBCUDA", "JITC_LIBNVRTC"}
 
 
 def line_of(test, build):
