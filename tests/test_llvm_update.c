@@ -34,6 +34,8 @@ typedef struct updates {
     uint64_t lanes, size;
     spread spread;
     bool masked, part;
+    bool index_computed, value_computed; /* they are no arrays */
+    jit_dtype index_type;                /* JIT_bool: JIT_u32 */
     uint32_t flags;
     int level;
 } updates;
@@ -42,6 +44,7 @@ typedef struct updates {
 typedef struct arrays {
     void *values, *old;
     uint32_t *index;
+    void *typed_index; /* the same, in the type of the index */
     uint8_t *mask;
     char *elements; /* with GUARD bytes before and behind */
     jitc_bounds_report report;
@@ -84,6 +87,10 @@ static uint32_t index_of(const updates *u, uint64_t i) {
     }
 }
 
+static jit_dtype index_type(const updates *u) {
+    return u->index_type ? u->index_type : JIT_u32;
+}
+
 static size_t width(const updates *u) {
     return jitc_dtypes[u->type].bytes;
 }
@@ -93,11 +100,14 @@ static void arrays_init(arrays *a, const updates *u) {
     *a = (arrays) {.values = malloc(room * 8),
                    .old = calloc(room, 8),
                    .index = malloc(room * 4),
+                   .typed_index = malloc(room * 8),
                    .mask = malloc(room),
                    .elements = malloc(u->size * width(u) + GUARD * 2)};
     for (uint64_t i = 0; i < room; i++) {
         write_element(u->type, a->values, i, value_of(u, i));
         a->index[i] = index_of(u, i);
+        write_element(index_type(u), a->typed_index, i, a->index[i]);
+        a->index[i] = (uint32_t) read_element(index_type(u), a->typed_index, i);
         a->mask[i] = random_bits(i * 3) % 4 != 0;
     }
     memset(a->elements, 0xa5, u->size * width(u) + GUARD * 2);
@@ -109,8 +119,15 @@ static void arrays_finish(arrays *a) {
     free(a->values);
     free(a->old);
     free(a->index);
+    free(a->typed_index);
     free(a->mask);
     free(a->elements);
+}
+
+/** The same, as no array. */
+static uint32_t compute(jitc_program *p, jit_dtype t, uint32_t a) {
+    jitc_op op = jitc_dtypes[t].cls == JITC_FLOAT ? JITC_OP_neg : JITC_OP_not;
+    return add(p, op, t, add(p, op, t, a, 0, 0), 0, 0);
 }
 
 static void build(jitc_program *p, const updates *u, arrays *a, uint64_t *params) {
@@ -122,10 +139,15 @@ static void build(jitc_program *p, const updates *u, arrays *a, uint64_t *params
         p->head.report = p->head.params++;
     }
     uint32_t value = add_data(p, u->type, a->values, params);
-    uint32_t index = add_data(p, JIT_u32, a->index, params);
+    jit_dtype type = index_type(u);
+    uint32_t index = add_data(p, type, a->typed_index, params);
     uint32_t target = add_buffer(p, u->type, a->elements + GUARD, u->size, params);
+    if (u->value_computed)
+        value = compute(p, u->type, value);
+    if (u->index_computed)
+        index = compute(p, type, index);
     if (u->masked)
-        index = add(p, JITC_OP_masked, JIT_u32, index, add_data(p, JIT_bool, a->mask, params), 0);
+        index = add(p, JITC_OP_masked, type, index, add_data(p, JIT_bool, a->mask, params), 0);
     uint32_t old =
         add_flagged(p, (jitc_inst) {.op = JITC_OP_scatter_reduce,
                                     .type = (uint8_t) u->type,
@@ -206,7 +228,41 @@ Test(llvm_update, every_operation_on_every_type_on_every_machine) {
         runner r;
         if (!open_runner(&r, runner_isas[i], 1))
             continue;
-        for_each_operation(&r, (updates) {.lanes = 203, .size = 50, .flags = JITC_PROGRAM_TAIL});
+        for (int level = 0; level <= 2; level += 2)
+            for_each_operation(
+                &r,
+                (updates) {.lanes = 203, .size = 50, .flags = JITC_PROGRAM_TAIL, .level = level});
+        runner_finish(&r);
+    }
+}
+
+/** Read from memory by vectors or by lanes, or computed; by vectors of which all lanes update
+ * something, some or, in the last one, few; in 8 copies of the array, or in none. */
+static void check_operands(runner *r, jit_dtype index, int how) {
+    for (int s = RANDOM; s <= APART; s++) {
+        updates u = {.type = (s + how / 2) % 2 ? JIT_f32 : JIT_u64,
+                     .lanes = how & 8 ? 9001 : 203,
+                     .size = 50,
+                     .spread = (spread) s,
+                     .masked = how & 4,
+                     .part = how & 4 && !(how & 8),
+                     .index_computed = how & 1,
+                     .value_computed = how & 2,
+                     .index_type = index,
+                     .flags = s % 2 ? JITC_PROGRAM_TAIL : 0,
+                     .level = 2};
+        check(r, &u);
+    }
+}
+
+Test(llvm_update, operands_from_memory_and_computed, .timeout = 120) {
+    static const jit_dtype indices[] = {JIT_u8, JIT_i32, JIT_u32, JIT_i64};
+    for (int i = 0; i < RUNNER_ISAS; i++) {
+        runner r;
+        if (!open_runner(&r, runner_isas[i], 1))
+            continue;
+        for (int how = 0; how < 16; how++)
+            check_operands(&r, indices[(how + how / 4 + i) % 4], how);
         runner_finish(&r);
     }
 }

@@ -6,7 +6,7 @@
 #include "llvm/literals.h"
 #include "llvm/memory.h"
 
-enum { JITC_MAX_UNROLL = 4 };
+enum { JITC_MAX_UNROLL = 4, JITC_UPDATE_MOST_COPIES = 8 };
 
 typedef struct jitc_open_loop jitc_open_loop;
 
@@ -28,8 +28,9 @@ typedef struct jitc_builder {
     bool *early;           /* of each instruction: it was computed in the entry block */
     jitc_open_loop *loops; /* of the program, of which `depth` are open (loop.c) */
     uint32_t depth;
-    const LLVMValueRef *active;  /* in a loop: of each vector, the lanes that run */
-    LLVMValueRef shared, spread; /* i64, <n x i64>: how elements are updated (scatter_reduce.c) */
+    const LLVMValueRef *active; /* in a loop: of each vector, the lanes that run */
+    /* How elements are updated (scatter_reduce.c): i64, <n x i64>; i64: the distances of copies. */
+    LLVMValueRef shared, spread, copy[JITC_UPDATE_MOST_COPIES];
 } jitc_builder;
 
 /** The values of an instruction, one for each vector. */
@@ -60,6 +61,9 @@ void jitc_build_operand(jitc_builder *k, uint32_t inst);
  * the lanes that run. */
 jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buffer, uint32_t index,
                                    unsigned u);
+/** Where vector number `u` of the array of a parameter lies. */
+LLVMValueRef jitc_build_vector_pointer(jitc_builder *k, jit_dtype type, uint32_t parameter,
+                                       unsigned u);
 /** Elements of vector number `u` to an output, and from one. */
 void jitc_build_store(jitc_builder *k, jit_dtype type, uint32_t parameter, LLVMValueRef v,
                       unsigned u);

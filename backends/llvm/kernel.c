@@ -55,8 +55,8 @@ static LLVMValueRef lane_offset(jitc_builder *k, unsigned u) {
     return u ? jitc_emit_bin(&k->e, LLVMAdd, k->position, jitc_build_constant(k, u * k->e.lanes))
              : k->position;
 }
-static LLVMValueRef vector_pointer(jitc_builder *k, jit_dtype type, uint32_t parameter,
-                                   unsigned u) {
+LLVMValueRef jitc_build_vector_pointer(jitc_builder *k, jit_dtype type, uint32_t parameter,
+                                       unsigned u) {
     LLVMTypeRef element = type == JIT_bool ? k->e.i8 : jitc_emit_scalar(&k->e, type);
     LLVMValueRef p = jitc_build_pointer(k, element, k->pointers[parameter], k->position);
     return u ? jitc_build_pointer(k, element, p, jitc_build_constant(k, u * k->e.lanes)) : p;
@@ -116,11 +116,13 @@ jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buff
 
 void jitc_build_store(jitc_builder *k, jit_dtype type, uint32_t parameter, LLVMValueRef v,
                       unsigned u) {
-    jitc_emit_store(&k->e, type, vector_pointer(k, type, parameter, u), v, memory_tail(k, u));
+    jitc_emit_store(&k->e, type, jitc_build_vector_pointer(k, type, parameter, u), v,
+                    memory_tail(k, u));
 }
 
 LLVMValueRef jitc_build_load(jitc_builder *k, jit_dtype type, uint32_t parameter, unsigned u) {
-    return jitc_emit_load(&k->e, type, vector_pointer(k, type, parameter, u), memory_tail(k, u));
+    return jitc_emit_load(&k->e, type, jitc_build_vector_pointer(k, type, parameter, u),
+                          memory_tail(k, u));
 }
 
 static void effect(jitc_builder *k, uint32_t inst, unsigned u) {

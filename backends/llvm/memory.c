@@ -97,11 +97,6 @@ LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef poi
 
 /* Accesses by index. */
 
-/** An index that was checked: as 32 or 64 bits, and the lanes in which it is good. */
-typedef struct checked {
-    LLVMValueRef index, valid;
-} checked;
-
 static LLVMValueRef both(jitc_emit *e, LLVMValueRef a, LLVMValueRef b) {
     return a ? jitc_emit_bin(e, LLVMAnd, a, b) : b;
 }
@@ -129,7 +124,7 @@ static void report_bounds(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef 
 
 /** Compare as unsigned, so that negative indices are out of range too. 32 bits are enough unless
  * the array or the index's type is larger: then the array has at most 2^31 elements. */
-static checked check(jitc_emit *e, const jitc_lane_access *a) {
+jitc_checked jitc_emit_check(jitc_emit *e, const jitc_lane_access *a) {
     bool wide = a->wide || jitc_dtypes[a->index_type].bits == 64;
     LLVMTypeRef scalar = wide ? e->i64 : e->i32;
     LLVMValueRef size =
@@ -138,7 +133,7 @@ static checked check(jitc_emit *e, const jitc_lane_access *a) {
     LLVMValueRef in_range = jitc_emit_icmp(e, LLVMIntULT, index, jitc_emit_splat(e, size));
     if (a->report)
         report_bounds(e, a, in_range);
-    return (checked) {index, both(e, a->active, in_range)};
+    return (jitc_checked) {index, both(e, a->active, in_range)};
 }
 
 static bool has_indexed(const jitc_emit *e, jit_dtype type) {
@@ -146,13 +141,14 @@ static bool has_indexed(const jitc_emit *e, jit_dtype type) {
 }
 
 /** <n x ptr> for the masked instructions. */
-static LLVMValueRef lane_pointers(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+static LLVMValueRef lane_pointers(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c) {
     LLVMValueRef index = c->index;
     return e->api->LLVMBuildGEP2(e->b, stored(e, a->type), a->base, &index, 1, "");
 }
 
 /** Addresses of all lanes as <n x i64>, good where they are valid. */
-static LLVMValueRef element_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+static LLVMValueRef element_addresses(jitc_emit *e, const jitc_lane_access *a,
+                                      const jitc_checked *c) {
     const jitc_llvm *api = e->api;
     LLVMValueRef index = c->index;
     if (api->LLVMGetElementType(api->LLVMTypeOf(index)) != e->i64)
@@ -164,7 +160,7 @@ static LLVMValueRef element_addresses(jitc_emit *e, const jitc_lane_access *a, c
 }
 
 /** The same; those not valid: of a dummy element, which is 0. */
-static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c) {
     const jitc_llvm *api = e->api;
     LLVMValueRef dummy = jitc_emit_stack(e, e->i64, 1);
     api->LLVMBuildStore(e->b, api->LLVMConstInt(e->i64, 0, 0), dummy);
@@ -172,18 +168,16 @@ static LLVMValueRef lane_addresses(jitc_emit *e, const jitc_lane_access *a, cons
     return jitc_emit_select(e, c->valid, element_addresses(e, a, c), jitc_emit_splat(e, nowhere));
 }
 
-LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef spread,
-                                 LLVMValueRef *valid) {
+LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c,
+                                 LLVMValueRef spread) {
     const jitc_llvm *api = e->api;
-    checked c = check(e, a);
     LLVMValueRef dummies = jitc_emit_stack(e, e->i64, e->lanes);
     LLVMValueRef nowhere = api->LLVMBuildCast(e->b, LLVMPtrToInt, dummies, e->i64, "");
     LLVMValueRef eight = jitc_emit_int(e, e->i64, 3);
     nowhere = jitc_emit_bin(e, LLVMAdd, jitc_emit_splat(e, nowhere),
                             jitc_emit_bin(e, LLVMShl, jitc_emit_iota(e, e->i64), eight));
-    *valid = c.valid;
-    LLVMValueRef address = jitc_emit_bin(e, LLVMAdd, element_addresses(e, a, &c), spread);
-    return jitc_emit_select(e, c.valid, address, nowhere);
+    LLVMValueRef address = jitc_emit_bin(e, LLVMAdd, element_addresses(e, a, c), spread);
+    return jitc_emit_select(e, c->valid, address, nowhere);
 }
 
 static LLVMValueRef lane_pointer(jitc_emit *e, LLVMValueRef addresses, unsigned lane) {
@@ -191,7 +185,7 @@ static LLVMValueRef lane_pointer(jitc_emit *e, LLVMValueRef addresses, unsigned 
     return e->api->LLVMBuildCast(e->b, LLVMIntToPtr, a, e->ptr, "");
 }
 
-static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c) {
+static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c) {
     LLVMTypeRef scalar = stored(e, a->type);
     LLVMValueRef addresses = lane_addresses(e, a, c);
     LLVMValueRef r = e->api->LLVMGetUndef(jitc_emit_vector(e, scalar));
@@ -204,7 +198,7 @@ static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_lane_access *a, const 
 }
 
 LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a) {
-    checked c = check(e, a);
+    jitc_checked c = jitc_emit_check(e, a);
     if (!has_indexed(e, a->type))
         return to_value(e, a->type, gather_lanes(e, a, &c));
     LLVMTypeRef vector = jitc_emit_vector(e, stored(e, a->type));
@@ -214,7 +208,7 @@ LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a) {
     return jitc_emit_intrinsic2(e, "llvm.masked.gather", overloads, 4, args);
 }
 
-static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const checked *c,
+static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c,
                           LLVMValueRef v) {
     LLVMValueRef addresses = lane_addresses(e, a, c);
     for (unsigned i = 0; i < e->lanes; i++) {
@@ -224,7 +218,7 @@ static void scatter_lanes(jitc_emit *e, const jitc_lane_access *a, const checked
 }
 
 void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef value) {
-    checked c = check(e, a);
+    jitc_checked c = jitc_emit_check(e, a);
     LLVMValueRef v = from_value(e, a->type, value);
     if (!has_indexed(e, a->type)) {
         scatter_lanes(e, a, &c, v);

@@ -32,8 +32,13 @@ typedef struct jitc_lane_access {
 /** Lanes that are inactive or out of range read 0 and write nothing. */
 LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a);
 void jitc_emit_scatter(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef value);
-/** The addresses of the lanes' elements as <n x i64>, plus `spread`; those of lanes that are
- * inactive or out of range, which *valid tells, are on the stack, where they may write. */
-LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef spread,
-                                 LLVMValueRef *valid);
+/** An index that was checked: as 32 or 64 bits, and the lanes in which it is good. */
+typedef struct jitc_checked {
+    LLVMValueRef index, valid;
+} jitc_checked;
+jitc_checked jitc_emit_check(jitc_emit *e, const jitc_lane_access *a);
+/** The addresses of the lanes' elements as <n x i64>, plus `spread`; those of lanes that are not
+ * valid are on the stack, where they may write. */
+LLVMValueRef jitc_emit_addresses(jitc_emit *e, const jitc_lane_access *a, const jitc_checked *c,
+                                 LLVMValueRef spread);
 #endif
