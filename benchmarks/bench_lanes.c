@@ -6,6 +6,7 @@
 #include "bench.h"
 #include "peers/hand.h"
 #include "peers/hand_lanes.h"
+#include "peers/python_peer.h"
 
 #include <jit/jit.h>
 #include <jit/loop.h>
@@ -14,7 +15,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILL_NS = 3000000, SIDE = 1024 };
+enum { FILL_NS = 3000000, SIDE = 1024, PEERS = 4 };
+
+static const char *const python_peers[PEERS] = {"drjit", "torch", "jax", "numba"};
+
+/* Everything that lives as long as one number of threads. */
+typedef struct session {
+    bench *bench;
+    python_peer *peers[PEERS]; /* NULL: not installed */
+    int threads;
+} session;
 
 /* One row: its arrays, and the same as variables. */
 typedef struct work {
@@ -97,9 +107,12 @@ static bool agrees(const work *w) {
     return same && !wrong;
 }
 
-static void measure(bench *b, work *w, double goal, const char *name, int threads) {
-    bench_row row = bench_row_make(BENCH_NS, (bench_goal) {goal, "C"}, "%s, T=%d", name, threads);
-    if (!bench_wants(b, row.name))
+/* `peer`: the name of the work in peer.py. */
+static void measure(const session *s, work *w, double goal, const char *name, const char *peer) {
+    python_work peers[PEERS];
+    bench_row row =
+        bench_row_make(BENCH_NS, (bench_goal) {goal, "C"}, "%s, T=%d", name, s->threads);
+    if (!bench_wants(s->bench, row.name))
         return;
     hand_step(w);
     jit_scope_push();
@@ -108,7 +121,12 @@ static void measure(bench *b, work *w, double goal, const char *name, int thread
     w->i = w->index ? jit_from_host(JIT_LLVM, JIT_u32, w->index, w->n) : 0;
     bench_row_add(&row, "jitc", agrees(w) ? sample_jitc : NULL, w);
     bench_row_add(&row, "C", sample_hand, w);
-    bench_measure(b, &row);
+    for (size_t i = 0; i < PEERS; ++i) {
+        peers[i] = (python_work) {s->peers[i], peer, w->n};
+        if (s->peers[i] && python_peer_has(s->peers[i], peer))
+            bench_row_add(&row, python_peers[i], python_peer_sample_element, &peers[i]);
+    }
+    bench_measure(s->bench, &row);
     jit_scope_pop(0, NULL);
 }
 
@@ -119,7 +137,7 @@ static void *room(size_t bytes) {
     return p;
 }
 
-static void measure_mandelbrot(bench *b, int threads) {
+static void measure_mandelbrot(const session *s) {
     work w = {.n = (size_t) SIDE * SIDE};
     w.re = room(w.n * 4);
     w.im = room(w.n * 4);
@@ -128,7 +146,7 @@ static void measure_mandelbrot(bench *b, int threads) {
         w.re[i] = -2 + 3 * (float) (i % SIDE) / (float) SIDE;
         w.im[i] = -1.5f + 3 * (float) (i / SIDE) / (float) SIDE;
     }
-    measure(b, &w, 0.9, "mandelbrot, 1024^2", threads);
+    measure(s, &w, 0.9, "mandelbrot, 1024^2", "mandelbrot");
     free(w.re);
     free(w.im);
     free(w.result);
@@ -142,27 +160,29 @@ static uint32_t place(spread s, size_t i, size_t n, size_t size) {
     return (uint32_t) (s == EQUAL ? size / 2 : s == SORTED ? i * size / n : r % size);
 }
 
-static void measure_combined(bench *b, bool floats, int log_size, spread s, int threads) {
+static void measure_combined(const session *s, bool floats, int log_size, spread how) {
     static const char *const spreads[] = {"random", "equal", "sorted"};
-    work w = {.n = (size_t) 1 << (bench_effort(b) < 0 ? 16 : 24), .size = (size_t) 1 << log_size};
-    char name[64];
+    const char *kind = floats ? "scatter_add" : "histogram";
+    work w = {.n = (size_t) 1 << (bench_effort(s->bench) < 0 ? 16 : 24),
+              .size = (size_t) 1 << log_size};
+    char name[64], peer[64];
     w.floats = floats;
     w.re = room(w.n * 4);
     w.index = room(w.n * 4);
     w.result = room(w.size * 4);
     for (size_t i = 0; i < w.n; ++i) {
         w.re[i] = (float) (i % 8);
-        w.index[i] = place(s, i, w.n, w.size);
+        w.index[i] = place(how, i, w.n, w.size);
     }
-    snprintf(name, sizeof name, "%s, 2^%d, %s", floats ? "scatter_add" : "histogram", log_size,
-             spreads[s]);
-    measure(b, &w, 1, name, threads);
+    snprintf(name, sizeof name, "%s, 2^%d, %s", kind, log_size, spreads[how]);
+    snprintf(peer, sizeof peer, "%s.%d.%s", kind, log_size, spreads[how]);
+    measure(s, &w, 1, name, peer);
     free(w.re);
     free(w.index);
     free(w.result);
 }
 
-static void measure_with_threads(bench *b, int threads) {
+static void measure_with_threads(session *s, int threads) {
     char text[16];
     jit_shutdown();
     snprintf(text, sizeof text, "%d", threads);
@@ -170,27 +190,33 @@ static void measure_with_threads(bench *b, int threads) {
         fprintf(stderr, "jitc: %s\n", jit_error());
         return;
     }
+    s->threads = threads;
     hand_set_threads(threads);
-    measure_mandelbrot(b, threads);
-    for (int s = RANDOM; s <= SORTED; ++s) {
-        measure_combined(b, false, 8, (spread) s, threads);
-        measure_combined(b, true, 8, (spread) s, threads);
+    for (size_t i = 0; i < PEERS; ++i)
+        s->peers[i] = python_peer_create("peer.py", python_peers[i], threads);
+    measure_mandelbrot(s);
+    for (int how = RANDOM; how <= SORTED; ++how) {
+        measure_combined(s, false, 8, (spread) how);
+        measure_combined(s, true, 8, (spread) how);
     }
-    measure_combined(b, true, 16, RANDOM, threads);
-    measure_combined(b, true, 20, RANDOM, threads);
+    measure_combined(s, true, 16, RANDOM);
+    measure_combined(s, true, 20, RANDOM);
+    for (size_t i = 0; i < PEERS; ++i)
+        python_peer_destroy(s->peers[i]);
 }
 
 int main(int argc, char **argv) {
-    static const char *const who[] = {"jitc", "C", NULL};
-    bench *b = bench_create("lanes", who, argc, argv);
-    if (!b)
+    static const char *const who[] = {"jitc", "C", "drjit", "torch", "jax", "numba", NULL};
+    session s = {.bench = bench_create("lanes", who, argc, argv)};
+    if (!s.bench)
         return 2;
-    measure_with_threads(b, 1);
-    measure_with_threads(b, 2);
+    measure_with_threads(&s, 1);
+    measure_with_threads(&s, 2);
     bench_note(
-        b, "Nanoseconds per lane; T is the number of threads. C is written by hand: two vectors "
-           "of pixels at a time; 8 tables that take turns for 2^8 elements, each thread its "
-           "own.");
+        s.bench,
+        "Nanoseconds per lane; T is the number of threads. C is written by hand: two vectors "
+        "of pixels at a time; 8 tables that take turns for 2^8 elements, each thread its "
+        "own.");
     jit_shutdown();
-    return bench_destroy(b);
+    return bench_destroy(s.bench);
 }

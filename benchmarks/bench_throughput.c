@@ -14,7 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENGINES = 2, CHECKED = 256, FILL_NS = 3000000 };
+enum { ENGINES = 2, PEERS = 5, CHECKED = 256, FILL_NS = 3000000 };
+
+static const char *const python_peers[PEERS] = {"drjit", "numpy", "torch", "jax", "numba"};
 
 typedef struct subject {
     engine engine;
@@ -39,7 +41,7 @@ typedef struct hand_work {
 typedef struct session {
     bench *bench;
     subject subjects[ENGINES];
-    python_peer *numpy, *torch;
+    python_peer *peers[PEERS]; /* NULL: not installed, or of one thread only */
     int threads;
 } session;
 
@@ -78,11 +80,6 @@ static double sample_sleef(void *context) {
            (double) ((sleef_work *) context)->arrays->n;
 }
 
-static double sample_python(void *context) {
-    double per_call = python_peer_sample(context);
-    return per_call / (double) ((python_work *) context)->n;
-}
-
 static bool give_inputs(subject *s, const workload *w, const workload_arrays *a) {
     const engine *e = &s->engine;
     s->work = w;
@@ -117,13 +114,8 @@ static bool agrees(subject *s, const workload_arrays *a) {
     return same;
 }
 
-/* NumPy alone has no error function. */
-static bool numpy_has(const workload *w) {
-    return !w->combines && strcmp(w->name, "erf") != 0 && strcmp(w->name, "black_scholes") != 0;
-}
-
 static bench_goal goal_of(const workload *w) {
-    if (!strcmp(w->name, "horner"))
+    if (!strcmp(w->name, "horner") || !strcmp(w->name, "dot"))
         return (bench_goal) {1, "best"};
     if (!strcmp(w->name, "black_scholes"))
         return (bench_goal) {0.8, "C"};
@@ -133,21 +125,25 @@ static bench_goal goal_of(const workload *w) {
 static void measure_row(session *s, bench_row *row, const workload *w, const workload_arrays *a) {
     hand_work hand = {w, a};
     sleef_work sleef = {hand_sleef_find(w->name), a, w};
-    python_work numpy = {s->numpy, w->name, a->n}, torch = {s->torch, w->name, a->n};
+    python_work peers[PEERS];
     w->hand(a);
     bool ready[ENGINES];
     for (size_t i = 0; i < ENGINES; ++i) {
         subject *one = &s->subjects[i];
         ready[i] = one->installed && give_inputs(one, w, a);
+        if (i && w->combines) /* by Python */
+            continue;
         bench_row_add(row, i ? "drjit" : "jitc", ready[i] && agrees(one, a) ? sample_engine : NULL,
                       one);
     }
     bench_row_add(row, "C", sample_hand, &hand);
     if (hand_math_find(w->name))
         bench_row_add(row, "sleef", sleef.function ? sample_sleef : NULL, &sleef);
-    if (s->threads == 1 && numpy_has(w))
-        bench_row_add(row, "numpy", s->numpy ? sample_python : NULL, &numpy);
-    bench_row_add(row, "torch", s->torch && !w->combines ? sample_python : NULL, &torch);
+    for (size_t i = 0; i < PEERS; ++i) {
+        peers[i] = (python_work) {s->peers[i], w->name, a->n};
+        if (s->peers[i] && python_peer_has(s->peers[i], w->name))
+            bench_row_add(row, python_peers[i], python_peer_sample_element, &peers[i]);
+    }
     bench_measure(s->bench, row);
     for (size_t i = 0; i < ENGINES; ++i)
         if (ready[i])
@@ -184,8 +180,12 @@ static void measure_with_threads(session *s, int threads) {
         subject *one = &s->subjects[i];
         one->installed = one->installed && one->engine.start(&one->engine, threads);
     }
-    s->numpy = threads == 1 ? python_peer_create("peer.py", "numpy", 1) : NULL;
-    s->torch = python_peer_create("peer.py", "torch", threads);
+    for (size_t i = 0; i < PEERS; ++i) {
+        bool one_thread = !strcmp(python_peers[i], "numpy");
+        s->peers[i] = one_thread && threads > 1
+                          ? NULL
+                          : python_peer_create("peer.py", python_peers[i], threads);
+    }
     measure(s, "saxpy", 26);
     measure(s, "horner", 20);
     measure(s, "horner", 24);
@@ -195,12 +195,13 @@ static void measure_with_threads(session *s, int threads) {
     measure_combining(s);
     for (size_t i = 0; threads == 1 && i < sizeof math / sizeof *math; ++i)
         measure(s, math[i], 20);
-    python_peer_destroy(s->numpy);
-    python_peer_destroy(s->torch);
+    for (size_t i = 0; i < PEERS; ++i)
+        python_peer_destroy(s->peers[i]);
 }
 
 int main(int argc, char **argv) {
-    static const char *const who[] = {"jitc", "drjit", "C", "sleef", "numpy", "torch", NULL};
+    static const char *const who[] = {"jitc",  "drjit", "C",     "sleef", "numpy",
+                                      "torch", "jax",   "numba", NULL};
     session s = {.bench = bench_create("throughput", who, argc, argv)};
     if (!s.bench)
         return 2;

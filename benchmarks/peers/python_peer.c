@@ -2,6 +2,7 @@
  * Layer: benchmarks. May include: nothing of the library. */
 #include "peers/python_peer.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,11 +31,8 @@ static void run_child(const char *name, const char *library, int threads, const 
     snprintf(count, sizeof count, "%d", threads);
     setenv("OMP_NUM_THREADS", count, 1);
     setenv("OPENBLAS_NUM_THREADS", count, 1);
-    if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0) {
-        close(to[1]);
-        close(from[0]);
+    if (dup2(to[0], STDIN_FILENO) >= 0 && dup2(from[1], STDOUT_FILENO) >= 0)
         execlp(python, python, script, library, count, (char *) NULL);
-    }
     _exit(127);
 }
 
@@ -47,7 +45,8 @@ static bool says_ready(python_peer *peer) {
 python_peer *python_peer_create(const char *script, const char *library, int threads) {
     int to[2], from[2];
     python_peer *peer = calloc(1, sizeof *peer);
-    if (!peer || pipe(to) != 0 || pipe(from) != 0) {
+    /* Closed in children: a peer ends when its input does, which another one must not hold open. */
+    if (!peer || pipe2(to, O_CLOEXEC) != 0 || pipe2(from, O_CLOEXEC) != 0) {
         free(peer);
         return NULL;
     }
@@ -77,11 +76,25 @@ void python_peer_destroy(python_peer *peer) {
     free(peer);
 }
 
-double python_peer_sample(void *work) {
-    const python_work *w = work;
+/* What the child answers to the line that has been written; negative: it has ended. */
+static double answer(python_peer *peer) {
     char line[128];
-    fprintf(w->peer->to, "%s %zu\n", w->name, w->n);
-    if (fflush(w->peer->to) != 0 || !fgets(line, sizeof line, w->peer->from))
+    if (fflush(peer->to) != 0 || !fgets(line, sizeof line, peer->from))
         return -1;
     return strtod(line, NULL);
+}
+
+bool python_peer_has(python_peer *peer, const char *work) {
+    fprintf(peer->to, "has %s\n", work);
+    return answer(peer) > 0;
+}
+
+double python_peer_sample(void *work) {
+    const python_work *w = work;
+    fprintf(w->peer->to, "%s %zu\n", w->name, w->n);
+    return answer(w->peer);
+}
+
+double python_peer_sample_element(void *work) {
+    return python_peer_sample(work) / (double) ((python_work *) work)->n;
 }
