@@ -127,7 +127,9 @@ static bool choose_layout(const jitc_tables *t, const jitc_task *task, layout *o
     uint64_t groups = threads == 1 ? 1 : threads * (t->loops ? 16 : 4);
     uint64_t most = task->lanes / GROUP_LANES;
     groups = groups > most ? most : groups;
-    while (groups > threads && groups * copies * stride > room)
+    /* More groups than threads let these end together; filling and merging them must cost little.
+     */
+    while (groups > threads && groups * copies * stride > room / 8)
         groups = (groups + 1) / 2;
     while (copies > 1 && groups * copies * stride > room)
         copies /= 2;
