@@ -46,6 +46,7 @@ static void start(uint64_t seed, int way) {
 static void set_options(const program *p, int way) {
     static const char *const cuts[] = {"2", "3", "7", "20"};
     set("kernel_ops", way ? cuts[p->seed % 4] : "4096");
+    set("loop_steps", way && p->seed % 5 == 0 ? "1" : "0");
     set("llvm_level", way ? (p->seed % 3 ? "0" : "2") : "-1");
     set("bounds_check", !p->outside && (p->seed + (uint64_t) way) % 4 == 0 ? "1" : "0");
 }

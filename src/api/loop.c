@@ -1,5 +1,6 @@
 /* loop.c: the public loops and branches, and the list of those that a thread has open. */
 #include "api/loop.h"
+#include "api/loop_steps.h"
 #include <jit/loop.h>
 #include <stdlib.h>
 
@@ -114,13 +115,17 @@ static jit_status begin(request *r, const jit_var *condition, size_t n, jit_var 
     jitc_loop *l = NULL;
     TRY(start(r));
     TRY(check_states(r->function, n, state));
-    TRY(jitc_loop_create(n, &l));
+    bool stepwise = !condition && !r->thread->loops && jitc_runtime.options.loop_steps;
+    TRY(jitc_loop_create(n + stepwise, &l));
     l->once = condition != NULL;
+    l->stepwise = stepwise;
     jit_status status = JIT_OK;
     jitc_loop_enter(r->graph, r->thread, l, condition ? JITC_KIND_IF : JITC_KIND_LOOP);
     if (condition)
         status = jitc_loop_set_condition(r->graph, r->function, l, *condition);
-    if (status == JIT_OK)
+    if (status == JIT_OK && stepwise)
+        status = jitc_loop_steps_open(r->graph, r->function, l, n, state);
+    else if (status == JIT_OK)
         status = jitc_loop_open(r->graph, r->function, l, state);
     if (status != JIT_OK)
         jitc_loop_unwind(r->graph, r->thread, l, true);
@@ -190,6 +195,8 @@ static jit_status end(request *r, const void *wanted, size_t n, jit_var *state) 
         status = check_innermost(r, l);
         if (status == JIT_OK)
             status = check_states(r->function, n, state);
+        if (status == JIT_OK && l->stepwise)
+            return jitc_loop_steps_run(r->graph, r->function, r->thread, l, n, state);
         if (status == JIT_OK)
             status = jitc_loop_close(r->graph, r->function, l, n, state);
         jitc_loop_unwind(r->graph, r->thread, l, true);

@@ -34,6 +34,7 @@ void jitc_loop_abandon_locked(jitc_graph *g, jitc_loop *l) {
     for (size_t i = 0; i < l->count; ++i)
         jitc_loop_let_go(g, &l->phi[i]);
     jitc_loop_let_go(g, &l->condition);
+    jitc_loop_let_go(g, &l->end);
     jitc_loop_let_go(g, &l->node);
 }
 
@@ -45,8 +46,9 @@ static void abandon(jitc_graph *g, jitc_loop *l) {
 
 jit_status jitc_loop_create(size_t count, jitc_loop **out) {
     jitc_loop *l = NULL;
-    TRY(jitc_calloc(1, sizeof *l + count * sizeof *l->phi, (void **) &l));
+    TRY(jitc_calloc(1, sizeof *l + count * (sizeof *l->phi + sizeof *l->fate), (void **) &l));
     l->phi = (uint32_t *) (void *) (l + 1);
+    l->fate = (uint8_t *) (l->phi + count);
     l->count = count;
     *out = l;
     return JIT_OK;
@@ -314,8 +316,8 @@ static jit_status check_states(closing *c, size_t n, const jit_var *state) {
                          "%s: the loop has no condition; call jit_loop_condition() before",
                          c->function);
     if (n != l->count)
-        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %zu states, but %s() had %zu", c->function, n,
-                         l->function, l->count);
+        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %zu states, but %s() had %zu", c->function,
+                         n - l->stepwise, l->function, l->count - l->stepwise);
     jitc_loop_join(&c->lanes, jitc_node_size(jitc_node_at(c->graph, l->condition)));
     for (size_t i = 0; i < n; ++i)
         TRY(check_state(c, i, state[i]));
@@ -413,6 +415,14 @@ bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l) {
            *jitc_node_value(g, l->condition);
 }
 
+/* `end` is held. */
+static void keep_end(closing *c, uint32_t end) {
+    jitc_loop *l = c->loop;
+    *jitc_node_value(c->graph, l->node) |= JITC_AUX_ONCE;
+    l->end = end;
+    memcpy(l->fate, c->fate, l->count);
+}
+
 static jit_status close_locked(closing *c, size_t n, const jit_var *state) {
     uint32_t end = 0;
     TRY(check_states(c, n, state));
@@ -430,7 +440,10 @@ static jit_status close_locked(closing *c, size_t n, const jit_var *state) {
         return JIT_OUT_OF_MEMORY;
     hold(c->graph, end);
     jit_status status = make_results(c, end);
-    jitc_graph_release_locked(c->graph, end);
+    if (status == JIT_OK && c->loop->stepwise)
+        keep_end(c, end);
+    else
+        jitc_graph_release_locked(c->graph, end);
     return status;
 }
 
@@ -459,9 +472,46 @@ jit_status jitc_loop_close(jitc_graph *g, const char *function, jitc_loop *l, si
             status = give_results(&c, state);
     }
     free(memory);
-    abandon(g, l);
+    if (status != JIT_OK || !l->end)
+        abandon(g, l);
     if (status != JIT_OK)
         clear(n, state);
+    return status;
+}
+
+/* ---- one iteration at a time ---- */
+
+/* Nobody finds a phi by its value, so that it may change. */
+static void set_start(jitc_graph *g, uint32_t phi, uint32_t start) {
+    jitc_node *n = jitc_node_at(g, phi);
+    uint32_t before = n->a;
+    hold(g, start);
+    n->a = start;
+    jitc_graph_release_locked(g, before);
+}
+
+static jit_status step_locked(closing *c, const jit_var *state) {
+    const jitc_loop *l = c->loop;
+    for (size_t i = 0; i < l->count; ++i)
+        if (c->fate[i] != SAME) {
+            TRY(find(c->graph, c->function, i, state[i], &c->value[i]));
+            set_start(c->graph, l->phi[i], c->value[i]);
+        }
+    return make_results(c, l->end);
+}
+
+jit_status jitc_loop_step(jitc_graph *g, jitc_loop *l, jit_var *state) {
+    closing c = {.graph = g, .function = l->function, .loop = l, .fate = l->fate};
+    void *memory = NULL;
+    TRY(jitc_calloc(l->count, sizeof *c.value, &memory));
+    c.value = memory;
+    jitc_graph_lock(g);
+    c.lanes = jitc_node_size(jitc_node_at(g, l->end));
+    jit_status status = step_locked(&c, state);
+    jitc_graph_unlock(g);
+    if (status == JIT_OK)
+        status = give_results(&c, state);
+    free(memory);
     return status;
 }
 

@@ -28,13 +28,16 @@ typedef struct jitc_loop {
     const char *function;    /* that began it, for messages */
     unsigned kind;           /* the caller's */
     bool once, beside;
+    bool stepwise;      /* to be run one iteration at a time: see jitc_loop_step() */
     uint32_t depth;     /* loops that are open around it */
     uint32_t node;      /* 0: it is not open */
     uint32_t condition; /* 0: not told yet */
+    uint32_t end;       /* stepwise: what has ended and can be run; 0: nothing */
     jit_backend backend;
     int device;
     size_t count;
     uint32_t *phi;
+    uint8_t *fate; /* stepwise: what became of each state */
 } jitc_loop;
 
 /** A loop of `count` states, not open yet. */
@@ -48,9 +51,14 @@ jit_status jitc_loop_open(jitc_graph *g, const char *function, jitc_loop *l, jit
 /** What lanes have to fulfil to go on. */
 jit_status jitc_loop_set_condition(jitc_graph *g, const char *function, jitc_loop *l, jit_var v);
 /** Replace the next value of each state by its result: new references, as above. The loop is not
- * open any more, also after a failure. */
+ * open any more, also after a failure. The last state of a stepwise loop is the caller's: false at
+ * the start and true next, it tells in which lanes an iteration was run. */
 jit_status jitc_loop_close(jitc_graph *g, const char *function, jitc_loop *l, size_t n,
                            jit_var *state);
+/** A stepwise loop with an `end` is a branch that runs once, so its results are those of one
+ * iteration. Evaluated they are the values at the start of the next one: replace them by its
+ * results, new references, as above. */
+jit_status jitc_loop_step(jitc_graph *g, jitc_loop *l, jit_var *state);
 /** Close a branch and open it again for the lanes in which its condition is false: replaces the new
  * values by variables that start as they are there. On failure it is not open any more. */
 jit_status jitc_loop_otherwise(jitc_graph *g, const char *function, jitc_loop *l, size_t n,
