@@ -73,6 +73,15 @@ Test(loop_steps, no_lane_goes_in) {
     expect(state[2], 5, sevens);
 }
 
+/* It would never end. */
+Test(loop_steps, a_loop_that_changes_nothing_is_not_run, .timeout = 20) {
+    jit_var i = jit_counter(B, 3), state[] = {i};
+    jit_loop *l = jit_loop_begin(1, state);
+    jit_loop_condition(l, jit_lt(state[0], lit(2)));
+    ASSERT_OK(jit_loop_end(l, 1, state));
+    cr_assert_eq(state[0], i);
+}
+
 /* Without a scope, so that what is left over is seen. */
 Test(loop_steps, references_are_the_callers) {
     jit_var start[2] = {lit(0), jit_counter(B, 3)}, state[2], kept[6];
