@@ -232,10 +232,26 @@ static jit_status take_all(wiring *w, size_t call) {
     *jitc_node_value(w->graph, l->node) |= JITC_LOOP_ALWAYS;
     for (size_t j = 0; j < w->calls->results; ++j) {
         result *r = &w->result[j];
+        uint32_t v = value_of(w, call, j);
+        if (r->array && v == l->phi[r->arg] && w->arg[r->arg])
+            continue; /* see shows_array() */
         TRY(replace(w->graph, r->array ? &w->arg[r->arg] : &r->node,
-                    jitc_loop_resolved(w->graph, value_of(w, call, j))));
+                    jitc_loop_resolved(w->graph, v)));
     }
     return JIT_OK;
+}
+
+/* Does what no lane calls scatter into a state of something around? That the state is an array may
+ * show by nothing else. */
+static bool shows_array(const wiring *w, size_t call) {
+    const jitc_loop *l = w->calls->branch[call];
+    for (size_t j = 0; j < w->calls->results; ++j) {
+        const result *r = &w->result[j];
+        if (r->array && value_of(w, call, j) != l->phi[r->arg] &&
+            jitc_loop_is_state(w->graph, l->phi[r->arg]))
+            return true;
+    }
+    return false;
 }
 
 /* Has each value that it gave an element for every lane? */
@@ -250,7 +266,8 @@ static jit_status wire(wiring *w, size_t call, uint32_t *phi) {
     const jitc_loop *l = w->calls->branch[call];
     uint32_t last = 0, end = 0;
     const jitc_node *condition = jitc_node_at(w->graph, l->condition);
-    if (condition->op == JITC_OP_literal && !*jitc_node_value(w->graph, l->condition))
+    bool nobody = condition->op == JITC_OP_literal && !*jitc_node_value(w->graph, l->condition);
+    if (nobody && !shows_array(w, call))
         return JIT_OK;
     if (jitc_loop_is_always(w->graph, l) && gives_all(w, call))
         return take_all(w, call);

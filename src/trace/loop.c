@@ -240,6 +240,11 @@ uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i) {
     return i;
 }
 
+bool jitc_loop_is_state(const jitc_graph *g, uint32_t phi) {
+    uint32_t start = jitc_loop_resolved(g, jitc_node_at(g, phi)->a);
+    return jitc_node_at(g, start)->op == JITC_OP_phi;
+}
+
 uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes, bool *fits) {
     for (;;) {
         const jitc_node *n = jitc_node_at(g, i);
@@ -405,11 +410,20 @@ static bool have_sizes(const closing *c, const uint32_t *nodes, bool started) {
     return true;
 }
 
+/* Do only the scatters inside tell that a state of something around is an array? What jit_switch()
+ * gives lanes that call nothing depends on it. */
+static bool shows_array(const closing *c) {
+    for (size_t i = 0; i < c->loop->count; ++i)
+        if (c->fate[i] == ARRAY && jitc_loop_is_state(c->graph, c->loop->phi[i]))
+            return true;
+    return false;
+}
+
 /* Does no lane go in, as far as is known already? */
 static bool is_empty(const closing *c) {
     const jitc_node *n = jitc_node_at(c->graph, c->loop->condition);
     if (n->op == JITC_OP_literal && !*jitc_node_value(c->graph, c->loop->condition))
-        return have_sizes(c, c->loop->phi, false);
+        return have_sizes(c, c->loop->phi, false) && !shows_array(c);
     for (size_t i = 0; i < c->loop->count - c->loop->stepwise; ++i)
         if (c->fate[i] != SAME)
             return false;

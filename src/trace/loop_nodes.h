@@ -23,6 +23,8 @@ bool jitc_loop_join(uint64_t *size, uint64_t other);
 bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l);
 /** The value that node i is, which may be a variable of such a branch that has ended. */
 uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i);
+/** Does a phi start as a state of what is around? */
+bool jitc_loop_is_state(const jitc_graph *g, uint32_t phi);
 /** The array that a chain of scatters starts from, also through loops inside; *lanes: with those of
  * the scatters; *fits: they can be joined. A value that is no such chain is itself. */
 uint32_t jitc_loop_chain_start(const jitc_graph *g, uint32_t i, uint64_t *lanes, bool *fits);
