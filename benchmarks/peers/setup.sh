@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 python3 -m venv build/peers
 build/peers/bin/pip install --quiet drjit==1.5.0 numpy jax numba
-JITC_INTEROP_PYTHON=build/peers/bin/python
+JITC_INTEROP_PYTHON=$PWD/build/peers/bin/python
 export JITC_INTEROP_PYTHON
 sh tools/interop.sh torch
 build/peers/bin/python - <<'PYTHON'
