@@ -90,11 +90,14 @@ void reader_opener_end(reader_opener *o) {
     pthread_join(o->thread, NULL);
 }
 
+/* Where a block of the size turns up that is free, no new memory is wanted, and nobody waits. */
 void reader_recall(void) {
     ASSERT_OK(jit_set_option("memory_lent", "0"));
-    ASSERT_OK(jit_sync_thread());
-    ASSERT_OK(jit_trim()); /* what else there is of the size */
-    reader_overwrites();
+    for (int i = 0; i == 0 || (lend_pending() && i < 200); ++i) {
+        ASSERT_OK(jit_sync_thread());
+        ASSERT_OK(jit_trim());
+        reader_overwrites();
+    }
     ASSERT_OK(jit_set_option("memory_lent", "1073741824"));
     cr_assert_eq(lend_pending(), 0);
 }
