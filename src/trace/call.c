@@ -150,11 +150,7 @@ static jit_status replace(jitc_graph *g, uint32_t *at, uint32_t made) {
 
 /* The array goes on from the branches before. */
 static void start_from(jitc_graph *g, uint32_t phi, uint32_t array) {
-    jitc_node *n = jitc_node_at(g, phi);
-    uint32_t before = n->a;
-    jitc_graph_hold_locked(g, array);
-    n->a = array;
-    jitc_graph_release_locked(g, before);
+    jitc_loop_start_from(g, phi, array);
     *jitc_node_value(g, phi) |= JITC_STATE_ARRAY;
 }
 

@@ -30,6 +30,14 @@ void jitc_loop_let_go(jitc_graph *g, uint32_t *i) {
     *i = 0;
 }
 
+void jitc_loop_start_from(jitc_graph *g, uint32_t phi, uint32_t start) {
+    jitc_node *n = jitc_node_at(g, phi);
+    uint32_t before = n->a;
+    hold(g, start);
+    n->a = start;
+    jitc_graph_release_locked(g, before);
+}
+
 void jitc_loop_abandon_locked(jitc_graph *g, jitc_loop *l) {
     for (size_t i = 0; i < l->count; ++i)
         jitc_loop_let_go(g, &l->phi[i]);
@@ -228,7 +236,6 @@ typedef struct closing {
     jitc_loop *loop;
     uint64_t lanes;
     uint32_t *value; /* next values; then results, held */
-    uint8_t *fate;
 } closing;
 
 uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i) {
@@ -267,7 +274,7 @@ static jit_status find_fate(closing *c, size_t i) {
     bool fits = true;
     uint32_t phi = c->loop->phi[i],
              start = jitc_loop_chain_start(c->graph, c->value[i], &lanes, &fits);
-    c->fate[i] = c->value[i] == phi ? SAME : LANES;
+    c->loop->fate[i] = c->value[i] == phi ? SAME : LANES;
     if (start == c->value[i])
         return JIT_OK;
     for (size_t k = 0; k < c->loop->count; ++k)
@@ -284,7 +291,7 @@ static jit_status find_fate(closing *c, size_t i) {
                          "%s: what is scattered into state %zu has other numbers of elements than "
                          "the rest of the loop (%" PRIu64 "); they must be equal, or 1",
                          c->function, i, c->lanes);
-    c->fate[i] = ARRAY;
+    c->loop->fate[i] = ARRAY;
     c->lanes = lanes;
     return JIT_OK;
 }
@@ -333,7 +340,7 @@ static jit_status check_states(closing *c, size_t n, const jit_var *state) {
     for (size_t i = 0; i < n; ++i)
         TRY(check_state(c, i, state[i]));
     for (size_t i = 0; i < n; ++i)
-        if (c->fate[i] == LANES) {
+        if (c->loop->fate[i] == LANES) {
             TRY(check_size(c, i, jitc_node_size(jitc_node_at(c->graph, l->phi[i]))));
             TRY(check_size(c, i, jitc_node_size(jitc_node_at(c->graph, c->value[i]))));
         }
@@ -342,7 +349,8 @@ static jit_status check_states(closing *c, size_t n, const jit_var *state) {
 
 /* Size of the result of a state, and of its `next`. */
 static uint64_t result_size(const closing *c, size_t i) {
-    return c->fate[i] == ARRAY ? jitc_node_size(jitc_node_at(c->graph, c->loop->phi[i])) : c->lanes;
+    return c->loop->fate[i] == ARRAY ? jitc_node_size(jitc_node_at(c->graph, c->loop->phi[i]))
+                                     : c->lanes;
 }
 
 static uint32_t make_end(closing *c) {
@@ -350,7 +358,7 @@ static uint32_t make_end(closing *c) {
     const jitc_loop *l = c->loop;
     uint32_t last = l->node, made;
     for (size_t i = 0; i < l->count; ++i) {
-        if (c->fate[i] == SAME)
+        if (c->loop->fate[i] == SAME)
             continue;
         jitc_loop_spec next = {.op = JITC_OP_next,
                                .type = jitc_node_type(jitc_node_at(g, l->phi[i])),
@@ -380,14 +388,14 @@ static jit_status make_results(closing *c, uint32_t end) {
     const jitc_loop *l = c->loop;
     for (size_t i = 0; i < l->count; ++i) {
         jitc_node *phi = jitc_node_at(g, l->phi[i]);
-        uint64_t array = c->fate[i] == ARRAY ? JITC_STATE_ARRAY : 0;
+        uint64_t array = c->loop->fate[i] == ARRAY ? JITC_STATE_ARRAY : 0;
         jitc_loop_spec result = {.op = JITC_OP_result,
                                  .type = jitc_node_type(phi),
                                  .size = result_size(c, i),
                                  .a = end,
                                  .b = l->phi[i],
                                  .bits = i | array};
-        uint32_t made = c->fate[i] == SAME || !end ? phi->a : jitc_loop_node(g, l, &result);
+        uint32_t made = c->loop->fate[i] == SAME || !end ? phi->a : jitc_loop_node(g, l, &result);
         if (!made) {
             while (i-- > 0)
                 jitc_loop_let_go(g, &c->value[i]);
@@ -404,7 +412,7 @@ static jit_status make_results(closing *c, uint32_t end) {
 static bool have_sizes(const closing *c, const uint32_t *nodes, bool started) {
     for (size_t i = 0; i < c->loop->count; ++i) {
         uint32_t node = started ? nodes[i] : jitc_node_at(c->graph, nodes[i])->a;
-        if (c->fate[i] == LANES && jitc_node_size(jitc_node_at(c->graph, node)) != c->lanes)
+        if (c->loop->fate[i] == LANES && jitc_node_size(jitc_node_at(c->graph, node)) != c->lanes)
             return false;
     }
     return true;
@@ -414,7 +422,7 @@ static bool have_sizes(const closing *c, const uint32_t *nodes, bool started) {
  * gives lanes that call nothing depends on it. */
 static bool shows_array(const closing *c) {
     for (size_t i = 0; i < c->loop->count; ++i)
-        if (c->fate[i] == ARRAY && jitc_loop_is_state(c->graph, c->loop->phi[i]))
+        if (c->loop->fate[i] == ARRAY && jitc_loop_is_state(c->graph, c->loop->phi[i]))
             return true;
     return false;
 }
@@ -425,7 +433,7 @@ static bool is_empty(const closing *c) {
     if (n->op == JITC_OP_literal && !*jitc_node_value(c->graph, c->loop->condition))
         return have_sizes(c, c->loop->phi, false) && !shows_array(c);
     for (size_t i = 0; i < c->loop->count - c->loop->stepwise; ++i)
-        if (c->fate[i] != SAME)
+        if (c->loop->fate[i] != SAME)
             return false;
     return true;
 }
@@ -440,7 +448,6 @@ static void keep_end(closing *c, uint32_t end) {
     jitc_loop *l = c->loop;
     *jitc_node_value(c->graph, l->node) |= JITC_AUX_ONCE;
     l->end = end;
-    memcpy(l->fate, c->fate, l->count);
 }
 
 static jit_status close_locked(closing *c, size_t n, const jit_var *state) {
@@ -481,10 +488,9 @@ jit_status jitc_loop_close(jitc_graph *g, const char *function, jitc_loop *l, si
                            jit_var *state) {
     closing c = {.graph = g, .function = function, .loop = l, .lanes = 1};
     void *memory = NULL;
-    jit_status status = jitc_calloc(l->count + 1, sizeof *c.value + sizeof *c.fate, &memory);
+    jit_status status = jitc_calloc(l->count + 1, sizeof *c.value, &memory);
     if (status == JIT_OK) {
         c.value = memory;
-        c.fate = (uint8_t *) (c.value + l->count);
         jitc_graph_lock(g);
         status = close_locked(&c, n, state);
         jitc_graph_unlock(g);
@@ -501,27 +507,18 @@ jit_status jitc_loop_close(jitc_graph *g, const char *function, jitc_loop *l, si
 
 /* ---- one iteration at a time ---- */
 
-/* Nobody finds a phi by its value, so that it may change. */
-static void set_start(jitc_graph *g, uint32_t phi, uint32_t start) {
-    jitc_node *n = jitc_node_at(g, phi);
-    uint32_t before = n->a;
-    hold(g, start);
-    n->a = start;
-    jitc_graph_release_locked(g, before);
-}
-
 static jit_status step_locked(closing *c, const jit_var *state) {
     const jitc_loop *l = c->loop;
     for (size_t i = 0; i < l->count; ++i)
-        if (c->fate[i] != SAME) {
+        if (c->loop->fate[i] != SAME) {
             TRY(find(c->graph, c->function, i, state[i], &c->value[i]));
-            set_start(c->graph, l->phi[i], c->value[i]);
+            jitc_loop_start_from(c->graph, l->phi[i], c->value[i]);
         }
     return make_results(c, l->end);
 }
 
 jit_status jitc_loop_step(jitc_graph *g, jitc_loop *l, jit_var *state) {
-    closing c = {.graph = g, .function = l->function, .loop = l, .fate = l->fate};
+    closing c = {.graph = g, .function = l->function, .loop = l};
     void *memory = NULL;
     TRY(jitc_calloc(l->count, sizeof *c.value, &memory));
     c.value = memory;

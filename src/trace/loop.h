@@ -37,7 +37,7 @@ typedef struct jitc_loop {
     int device;
     size_t count;
     uint32_t *phi;
-    uint8_t *fate; /* stepwise: what became of each state */
+    uint8_t *fate; /* of each state, when it has ended (loop.c) */
 } jitc_loop;
 
 /** A loop of `count` states, not open yet. */

@@ -23,6 +23,8 @@ bool jitc_loop_join(uint64_t *size, uint64_t other);
 bool jitc_loop_is_always(const jitc_graph *g, const jitc_loop *l);
 /** The value that node i is, which may be a variable of such a branch that has ended. */
 uint32_t jitc_loop_resolved(const jitc_graph *g, uint32_t i);
+/** A phi starts as node `start` from now on: it may, since nobody finds it by its value. */
+void jitc_loop_start_from(jitc_graph *g, uint32_t phi, uint32_t start);
 /** Does a phi start as a state of what is around? */
 bool jitc_loop_is_state(const jitc_graph *g, uint32_t phi);
 /** The array that a chain of scatters starts from, also through loops inside; *lanes: with those of
