@@ -14,9 +14,7 @@ jitc_tail jitc_build_tail_at(jitc_builder *k, LLVMValueRef first, LLVMValueRef e
 
 void jitc_build_bits(jitc_builder *k, uint32_t inst, LLVMValueRef first, unsigned u) {
     const jitc_llvm *api = k->e.api;
-    LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
-    LLVMValueRef bits =
-        api->LLVMBuildCast(k->e.b, LLVMBitCast, jitc_build_value(k, inst)[u], packed, "");
+    LLVMValueRef bits = jitc_emit_mask_bits(&k->e, jitc_build_value(k, inst)[u]);
     LLVMValueRef at = jitc_emit_bin(&k->e, LLVMLShr, first, jitc_build_constant(k, 3));
     LLVMValueRef base = k->pointers[k->p->head.scratch + 1];
     LLVMValueRef store =

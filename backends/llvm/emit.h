@@ -85,6 +85,16 @@ static inline LLVMValueRef jitc_emit_cast(jitc_emit *e, LLVMOpcode op, LLVMValue
 static inline LLVMValueRef jitc_emit_not(jitc_emit *e, LLVMValueRef v) {
     return e->api->LLVMBuildNot(e->b, v, "");
 }
+/** A mask as an integer that has a bit for each lane; that of lane 0 is the lowest. */
+static inline LLVMValueRef jitc_emit_mask_bits(jitc_emit *e, LLVMValueRef mask) {
+    LLVMTypeRef packed = e->api->LLVMIntTypeInContext(e->context, e->lanes);
+    return e->api->LLVMBuildCast(e->b, LLVMBitCast, mask, packed, "");
+}
+/** The same as an i64. */
+static inline LLVMValueRef jitc_emit_mask_bits64(jitc_emit *e, LLVMValueRef mask) {
+    LLVMValueRef bits = jitc_emit_mask_bits(e, mask);
+    return e->lanes < 64 ? e->api->LLVMBuildCast(e->b, LLVMZExt, bits, e->i64, "") : bits;
+}
 
 /* Blocks. */
 

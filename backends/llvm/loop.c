@@ -158,21 +158,18 @@ static void begin(jitc_builder *k, uint32_t n) {
 
 /* In between. */
 
-static LLVMValueRef pack(jitc_builder *k, LLVMValueRef mask, LLVMTypeRef packed) {
-    return k->e.api->LLVMBuildCast(k->e.b, LLVMBitCast, mask, packed, "");
-}
-
 /** An i1: is any lane of the vectors active? The vectors are packed one by one at level 0: there
  * LLVM 19 with AVX-512, given a packed disjunction of masks that were unpacked in the same block,
  * as those of jitc_build_tail() are, turns one into the other for ever. */
 static LLVMValueRef any_active(jitc_builder *k, const LLVMValueRef *active) {
-    LLVMTypeRef packed = k->e.api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
     bool early = k->level == 0;
-    LLVMValueRef all = early ? pack(k, active[0], packed) : active[0];
+    LLVMValueRef all = early ? jitc_emit_mask_bits(&k->e, active[0]) : active[0];
     for (unsigned u = 1; u < k->unroll; u++)
-        all = jitc_emit_bin(&k->e, LLVMOr, all, early ? pack(k, active[u], packed) : active[u]);
-    LLVMValueRef bits = early ? all : pack(k, all, packed);
-    return jitc_emit_icmp(&k->e, LLVMIntNE, bits, k->e.api->LLVMConstInt(packed, 0, 0));
+        all = jitc_emit_bin(&k->e, LLVMOr, all,
+                            early ? jitc_emit_mask_bits(&k->e, active[u]) : active[u]);
+    LLVMValueRef bits = early ? all : jitc_emit_mask_bits(&k->e, all);
+    LLVMValueRef none = k->e.api->LLVMConstNull(k->e.api->LLVMTypeOf(bits));
+    return jitc_emit_icmp(&k->e, LLVMIntNE, bits, none);
 }
 
 /** active & condition. Good code takes a conjunction part by part: each comparison is then masked

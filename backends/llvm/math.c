@@ -71,9 +71,8 @@ value jitc_math_unless_any(const jitc_math *m, value mask, value y, jitc_math_ca
                            jitc_op op, const value *args) {
     const jitc_llvm *api = m->e->api;
     LLVMBuilderRef b = m->e->b;
-    LLVMTypeRef word = api->LLVMIntTypeInContext(m->e->context, m->e->lanes);
-    value all = api->LLVMBuildCast(b, LLVMBitCast, mask, word, "");
-    value any = jitc_emit_icmp(m->e, LLVMIntNE, all, api->LLVMConstInt(word, 0, 0));
+    value bits = jitc_emit_mask_bits(m->e, mask);
+    value any = jitc_emit_icmp(m->e, LLVMIntNE, bits, api->LLVMConstNull(api->LLVMTypeOf(bits)));
     LLVMBasicBlockRef here = jitc_emit_here(m->e);
     LLVMBasicBlockRef rare = jitc_emit_block(m->e, "");
     LLVMBasicBlockRef join = jitc_emit_block(m->e, "");

@@ -105,10 +105,7 @@ static LLVMValueRef both(jitc_emit *e, LLVMValueRef a, LLVMValueRef b) {
 static void report_bounds(jitc_emit *e, const jitc_lane_access *a, LLVMValueRef in_range) {
     const jitc_llvm *api = e->api;
     LLVMValueRef bad = both(e, a->active, jitc_emit_not(e, in_range));
-    LLVMTypeRef packed = api->LLVMIntTypeInContext(e->context, e->lanes);
-    LLVMValueRef bits = api->LLVMBuildCast(e->b, LLVMBitCast, bad, packed, "");
-    if (e->lanes < 64)
-        bits = api->LLVMBuildCast(e->b, LLVMZExt, bits, e->i64, "");
+    LLVMValueRef bits = jitc_emit_mask_bits64(e, bad);
     LLVMValueRef any = jitc_emit_icmp(e, LLVMIntNE, bits, api->LLVMConstInt(e->i64, 0, 0));
     LLVMBasicBlockRef tell = jitc_emit_block(e, "bad");
     LLVMBasicBlockRef next = jitc_emit_block(e, "next");

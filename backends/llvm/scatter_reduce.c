@@ -133,7 +133,6 @@ static LLVMValueRef update_lanes(jitc_builder *k, const update *w, bool direct) 
 static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef shared) {
     const jitc_llvm *api = k->e.api;
     LLVMTypeRef scalar = stored(k, w->type), vector = jitc_emit_vector(&k->e, scalar);
-    LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
     LLVMValueRef at = jitc_emit_stack(&k->e, k->e.i64, k->e.lanes);
     LLVMValueRef values = jitc_emit_stack(&k->e, scalar, k->e.lanes);
     api->LLVMBuildStore(k->e.b, w->addresses, at);
@@ -141,9 +140,7 @@ static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef s
     LLVMValueRef old = api->LLVMConstNull(k->e.ptr);
     if (w->wants_old)
         old = jitc_emit_stack(&k->e, scalar, k->e.lanes);
-    LLVMValueRef bits = api->LLVMBuildCast(k->e.b, LLVMBitCast, w->checked.valid, packed, "");
-    if (k->e.lanes < 64)
-        bits = api->LLVMBuildCast(k->e.b, LLVMZExt, bits, k->e.i64, "");
+    LLVMValueRef bits = jitc_emit_mask_bits64(&k->e, w->checked.valid);
     LLVMValueRef args[] = {at, values, old, bits, shared};
     jitc_emit_call(&k->e, jitc_update_name(w->op, w->type),
                    api->LLVMVoidTypeInContext(k->e.context), 5, args);
@@ -154,10 +151,9 @@ static LLVMValueRef update_call(jitc_builder *k, const update *w, LLVMValueRef s
 
 static LLVMValueRef all_lanes(jitc_builder *k, const update *w) {
     const jitc_llvm *api = k->e.api;
-    LLVMTypeRef packed = api->LLVMIntTypeInContext(k->e.context, k->e.lanes);
-    LLVMValueRef bits = api->LLVMBuildCast(k->e.b, LLVMBitCast, w->checked.valid, packed, "");
-    return jitc_emit_icmp(&k->e, LLVMIntEQ, bits,
-                          api->LLVMConstInt(packed, ~(unsigned long long) 0, 1));
+    LLVMValueRef bits = jitc_emit_mask_bits(&k->e, w->checked.valid);
+    LLVMValueRef all = api->LLVMConstInt(api->LLVMTypeOf(bits), ~(unsigned long long) 0, 1);
+    return jitc_emit_icmp(&k->e, LLVMIntEQ, bits, all);
 }
 
 /** A way to do it that has been emitted: where it ends, and what was there before. */
