@@ -6,7 +6,10 @@
 #include "llvm/literals.h"
 #include "llvm/memory.h"
 
-enum { JITC_MAX_UNROLL = 4, JITC_UPDATE_MOST_COPIES = 8 };
+enum {
+    JITC_MAX_UNROLL = 4,
+    JITC_UPDATE_MOST_COPIES = 8 /* of an array that is updated: see scatter_reduce.h */
+};
 
 typedef struct jitc_open_loop jitc_open_loop;
 
@@ -29,7 +32,8 @@ typedef struct jitc_builder {
     jitc_open_loop *loops; /* of the program, of which `depth` are open (loop.c) */
     uint32_t depth;
     const LLVMValueRef *active; /* in a loop: of each vector, the lanes that run */
-    /* How elements are updated (scatter_reduce.c): i64, <n x i64>; i64: the distances of copies. */
+    /* How elements are updated (scatter_reduce.c): i64, <n x i64>; i64: where each copy lies, from
+     * the first on. */
     LLVMValueRef shared, spread, copy[JITC_UPDATE_MOST_COPIES];
 } jitc_builder;
 

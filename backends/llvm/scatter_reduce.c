@@ -27,7 +27,7 @@ void jitc_build_scatter_reduce_begin(jitc_builder *k) {
     LLVMValueRef copy = jitc_emit_bin(&k->e, LLVMAnd, jitc_emit_iota(&k->e, k->e.i64),
                                       jitc_emit_splat(&k->e, last));
     k->spread = jitc_emit_bin(&k->e, LLVMMul, copy, jitc_emit_splat(&k->e, stride));
-    for (unsigned c = 0; c < JITC_UPDATE_MOST_COPIES; c++)
+    for (unsigned c = 0; k->level > 0 && c < JITC_UPDATE_MOST_COPIES; c++)
         k->copy[c] = jitc_emit_bin(
             &k->e, LLVMMul, jitc_emit_bin(&k->e, LLVMAnd, last, jitc_build_constant(k, c)), stride);
     k->shared = jitc_emit_bin(&k->e, LLVMAnd, how, jitc_build_constant(k, JITC_UPDATE_SHARED));
@@ -85,8 +85,7 @@ static LLVMValueRef lane_of(jitc_builder *k, LLVMValueRef vector, unsigned lane)
 static LLVMValueRef load_lane(jitc_builder *k, LLVMTypeRef scalar, LLVMValueRef room,
                               unsigned lane) {
     LLVMValueRef at = jitc_build_pointer(k, scalar, room, jitc_build_constant(k, lane));
-    LLVMValueRef v = k->e.api->LLVMBuildLoad2(k->e.b, scalar, at, "");
-    return v;
+    return k->e.api->LLVMBuildLoad2(k->e.b, scalar, at, "");
 }
 
 /** The element that a lane updates. */
@@ -223,7 +222,7 @@ LLVMValueRef jitc_build_scatter_reduce(jitc_builder *k, uint32_t inst, unsigned 
         w.value = jitc_emit_cast(&k->e, LLVMZExt, w.value, k->e.i8);
     LLVMValueRef old;
     if (is_simple(&w)) {
-        if (k->level > 0) { /* quick code is kept small */
+        if (k->level > 0) { /* quick code is kept small, and has no k->copy */
             w.index_at = memory_of(k, i->c, u);
             w.value_at = memory_of(k, i->b, u);
         }

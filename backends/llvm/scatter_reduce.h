@@ -9,7 +9,8 @@
 #include "llvm/builder.h"
 
 enum { JITC_UPDATE_SHARED = 1 /* several threads update the same elements */ };
-/** There are so many copies, a power of two: lane n of a vector updates number n modulo that. */
+/** There are so many copies, a power of two up to JITC_UPDATE_MOST_COPIES: lane n of a vector
+ * updates number n modulo that. */
 #define JITC_UPDATE_COPIES(copies) (((copies) - 1) << 8)
 
 bool jitc_has_scatter_reduce(const jitc_program *p);

@@ -27,6 +27,7 @@ enum {
     CACHE_4 = 64 << 10,      /* ... 4 in this, 1 beyond */
     MERGE_BLOCK = 1 << 14
 };
+_Static_assert(8 <= JITC_UPDATE_MOST_COPIES, "the code of kernels knows of fewer copies");
 
 /* ---- What is known of a program ---- */
 
