@@ -137,6 +137,13 @@ void gpu_release(gpu *g, gpu_kernel *k) {
     *k = (gpu_kernel) {0};
 }
 
+void gpu_release_all(gpu *g, gpu_kernel *k, const void *const *memory, size_t n) {
+    for (size_t i = 0; i < n; ++i)
+        gpu_free(g, memory[i]);
+    gpu_release(g, k);
+    g->backend->trim(g->backend, 0);
+}
+
 bool gpu_fill(gpu *g, gpu_program *w, uint32_t value, void *out, size_t n) {
     gpu_kernel k;
     uint32_t to = program_parameter(w, (uintptr_t) out);

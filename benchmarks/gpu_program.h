@@ -50,6 +50,8 @@ bool gpu_compile(gpu *g, gpu_program *w, uint64_t lanes, gpu_kernel *out);
 /** Launch it back to back, and wait. */
 bool gpu_run(gpu *g, const gpu_kernel *k, size_t calls);
 void gpu_release(gpu *g, gpu_kernel *k);
+/** The same with memory, of which nothing is kept for reuse; NULL entries are allowed. */
+void gpu_release_all(gpu *g, gpu_kernel *k, const void *const *memory, size_t n);
 /** Store `value` of a program, which is freed, to n elements of `out`. */
 bool gpu_fill(gpu *g, gpu_program *w, uint32_t value, void *out, size_t n);
 #endif

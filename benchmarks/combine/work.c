@@ -208,13 +208,9 @@ bool combine_prepare(combine_session *s, combine_work *w) {
 }
 
 void combine_release(combine_work *w) {
-    gpu *g = &w->session->gpu;
     const void *memory[] = {w->what.in[0], w->what.in[1], w->what.in[2],
                             w->out,        w->peer_out,   w->what.count};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; ++i)
-        gpu_free(g, memory[i]);
-    gpu_release(g, &w->kernel);
-    g->backend->trim(g->backend, 0);
+    gpu_release_all(&w->session->gpu, &w->kernel, memory, sizeof memory / sizeof *memory);
 }
 
 /* ---- Samples ---- */

@@ -205,12 +205,8 @@ bool scatter_prepare(scatter_session *s, scatter_work *w) {
 }
 
 void scatter_release(scatter_work *w) {
-    gpu *g = &w->session->gpu;
     const void *memory[] = {w->what.index, w->what.value, w->what.table, w->what.out, w->table};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; ++i)
-        gpu_free(g, memory[i]);
-    gpu_release(g, &w->kernel);
-    g->backend->trim(g->backend, 0);
+    gpu_release_all(&w->session->gpu, &w->kernel, memory, sizeof memory / sizeof *memory);
 }
 
 /* ---- Samples ---- */
