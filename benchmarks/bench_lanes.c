@@ -15,14 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FILL_NS = 3000000, SIDE = 1024, PEERS = 4 };
-
-static const char *const python_peers[PEERS] = {"drjit", "torch", "jax", "numba"};
+enum { FILL_NS = 3000000, SIDE = 1024 };
 
 /* Everything that lives as long as one number of threads. */
 typedef struct session {
     bench *bench;
-    python_peer *peers[PEERS]; /* NULL: not installed */
+    python_peers peers;
     int threads;
 } session;
 
@@ -108,8 +106,7 @@ static bool agrees(const work *w) {
 }
 
 /* `peer`: the name of the work in peer.py. */
-static void measure(const session *s, work *w, double goal, const char *name, const char *peer) {
-    python_work peers[PEERS];
+static void measure(session *s, work *w, double goal, const char *name, const char *peer) {
     bench_row row =
         bench_row_make(BENCH_NS, (bench_goal) {goal, "C"}, "%s, T=%d", name, s->threads);
     if (!bench_wants(s->bench, row.name))
@@ -121,11 +118,7 @@ static void measure(const session *s, work *w, double goal, const char *name, co
     w->i = w->index ? jit_from_host(JIT_LLVM, JIT_u32, w->index, w->n) : 0;
     bench_row_add(&row, "jitc", agrees(w) ? sample_jitc : NULL, w);
     bench_row_add(&row, "C", sample_hand, w);
-    for (size_t i = 0; i < PEERS; ++i) {
-        peers[i] = (python_work) {s->peers[i], peer, w->n};
-        if (s->peers[i] && python_peer_has(s->peers[i], peer))
-            bench_row_add(&row, python_peers[i], python_peer_sample_element, &peers[i]);
-    }
+    python_peers_add(&s->peers, &row, peer, w->n);
     bench_measure(s->bench, &row);
     jit_scope_pop(0, NULL);
 }
@@ -137,7 +130,7 @@ static void *room(size_t bytes) {
     return p;
 }
 
-static void measure_mandelbrot(const session *s) {
+static void measure_mandelbrot(session *s) {
     work w = {.n = (size_t) SIDE * SIDE};
     w.re = room(w.n * 4);
     w.im = room(w.n * 4);
@@ -160,7 +153,7 @@ static uint32_t place(spread s, size_t i, size_t n, size_t size) {
     return (uint32_t) (s == EQUAL ? size / 2 : s == SORTED ? i * size / n : r % size);
 }
 
-static void measure_combined(const session *s, bool floats, int log_size, spread how) {
+static void measure_combined(session *s, bool floats, int log_size, spread how) {
     static const char *const spreads[] = {"random", "equal", "sorted"};
     const char *kind = floats ? "scatter_add" : "histogram";
     work w = {.n = (size_t) 1 << (bench_effort(s->bench) < 0 ? 16 : 24),
@@ -183,6 +176,7 @@ static void measure_combined(const session *s, bool floats, int log_size, spread
 }
 
 static void measure_with_threads(session *s, int threads) {
+    static const char *const libraries[] = {"drjit", "torch", "jax", "numba"};
     char text[16];
     jit_shutdown();
     snprintf(text, sizeof text, "%d", threads);
@@ -192,8 +186,7 @@ static void measure_with_threads(session *s, int threads) {
     }
     s->threads = threads;
     hand_set_threads(threads);
-    for (size_t i = 0; i < PEERS; ++i)
-        s->peers[i] = python_peer_create("peer.py", python_peers[i], threads);
+    python_peers_start(&s->peers, sizeof libraries / sizeof *libraries, libraries, threads);
     measure_mandelbrot(s);
     for (int how = RANDOM; how <= SORTED; ++how) {
         measure_combined(s, false, 8, (spread) how);
@@ -201,8 +194,7 @@ static void measure_with_threads(session *s, int threads) {
     }
     measure_combined(s, true, 16, RANDOM);
     measure_combined(s, true, 20, RANDOM);
-    for (size_t i = 0; i < PEERS; ++i)
-        python_peer_destroy(s->peers[i]);
+    python_peers_stop(&s->peers);
 }
 
 int main(int argc, char **argv) {

@@ -14,9 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ENGINES = 2, PEERS = 5, CHECKED = 256, FILL_NS = 3000000 };
-
-static const char *const python_peers[PEERS] = {"drjit", "numpy", "torch", "jax", "numba"};
+enum { ENGINES = 2, CHECKED = 256, FILL_NS = 3000000 };
 
 typedef struct subject {
     engine engine;
@@ -41,7 +39,7 @@ typedef struct hand_work {
 typedef struct session {
     bench *bench;
     subject subjects[ENGINES];
-    python_peer *peers[PEERS]; /* NULL: not installed, or of one thread only */
+    python_peers peers;
     int threads;
 } session;
 
@@ -125,7 +123,6 @@ static bench_goal goal_of(const workload *w) {
 static void measure_row(session *s, bench_row *row, const workload *w, const workload_arrays *a) {
     hand_work hand = {w, a};
     sleef_work sleef = {hand_sleef_find(w->name), a, w};
-    python_work peers[PEERS];
     w->hand(a);
     bool ready[ENGINES];
     for (size_t i = 0; i < ENGINES; ++i) {
@@ -139,11 +136,7 @@ static void measure_row(session *s, bench_row *row, const workload *w, const wor
     bench_row_add(row, "C", sample_hand, &hand);
     if (hand_math_find(w->name))
         bench_row_add(row, "sleef", sleef.function ? sample_sleef : NULL, &sleef);
-    for (size_t i = 0; i < PEERS; ++i) {
-        peers[i] = (python_work) {s->peers[i], w->name, a->n};
-        if (s->peers[i] && python_peer_has(s->peers[i], w->name))
-            bench_row_add(row, python_peers[i], python_peer_sample_element, &peers[i]);
-    }
+    python_peers_add(&s->peers, row, w->name, a->n);
     bench_measure(s->bench, row);
     for (size_t i = 0; i < ENGINES; ++i)
         if (ready[i])
@@ -174,18 +167,15 @@ static void measure_combining(session *s) {
 
 static void measure_with_threads(session *s, int threads) {
     static const char *const math[] = {"exp", "log", "sin", "cos", "pow", "erf"};
+    static const char *const libraries[] = {"drjit", "torch", "jax", "numba", "numpy"};
     s->threads = threads;
     hand_set_threads(threads);
     for (size_t i = 0; i < ENGINES; ++i) {
         subject *one = &s->subjects[i];
         one->installed = one->installed && one->engine.start(&one->engine, threads);
     }
-    for (size_t i = 0; i < PEERS; ++i) {
-        bool one_thread = !strcmp(python_peers[i], "numpy");
-        s->peers[i] = one_thread && threads > 1
-                          ? NULL
-                          : python_peer_create("peer.py", python_peers[i], threads);
-    }
+    python_peers_start(&s->peers, threads == 1 ? 5 : 4, libraries,
+                       threads); /* NumPy has no threads */
     measure(s, "saxpy", 26);
     measure(s, "horner", 20);
     measure(s, "horner", 24);
@@ -195,8 +185,7 @@ static void measure_with_threads(session *s, int threads) {
     measure_combining(s);
     for (size_t i = 0; threads == 1 && i < sizeof math / sizeof *math; ++i)
         measure(s, math[i], 20);
-    for (size_t i = 0; i < PEERS; ++i)
-        python_peer_destroy(s->peers[i]);
+    python_peers_stop(&s->peers);
 }
 
 int main(int argc, char **argv) {

@@ -100,10 +100,18 @@ def black_scholes(m, erf):
     return price
 
 
-class Numpy:
+class Library:
+    """`works`: functions of what `array` makes of NumPy's arrays; `finish` waits for a result."""
+
+    def array(self, a):
+        return a
+
+    def finish(self, result):
+        return result
+
+
+class Numpy(Library):
     def __init__(self, _threads):
-        self.array = lambda a: a
-        self.finish = lambda result: result
         self.works = {
             "add": np.add,
             "saxpy": lambda x, y: 2.5 * x + y,
@@ -119,7 +127,7 @@ class Numpy:
         }
 
 
-class Torch:
+class Torch(Library):
     def __init__(self, threads):
         import torch
 
@@ -127,7 +135,6 @@ class Torch:
         torch.set_grad_enabled(False)
         self.torch = torch
         self.array = lambda a: torch.from_numpy(a.astype(np.int64) if a.dtype == np.uint32 else a)
-        self.finish = lambda result: result
         self.works = {
             "add": torch.add,
             "saxpy": lambda x, y: torch.add(y, x, alpha=2.5),
@@ -154,7 +161,7 @@ class Torch:
         return n
 
 
-class Jax:
+class Jax(Library):
     def __init__(self, threads):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])  # it asks how many there are
         os.environ["JAX_PLATFORMS"] = "cpu"
@@ -196,7 +203,7 @@ class Jax:
         self.works["scatter_add"] = jax.jit(lambda i, x, size: jnp.zeros(size).at[i].add(x), static_argnums=2)
 
 
-class Numba:
+class Numba(Library):
     def __init__(self, threads):
         os.environ["NUMBA_NUM_THREADS"] = str(threads)
         import math
@@ -204,8 +211,6 @@ class Numba:
         import numba
 
         f4, coefficients = np.float32, tuple(COEFFICIENTS)
-        self.array = lambda a: a
-        self.finish = lambda result: result
 
         def each(function, arguments):
             """A function of elements, for arrays."""
@@ -333,7 +338,7 @@ class Numba:
         }
 
 
-class DrJit:
+class DrJit(Library):
     """What combines lanes, and loops: for the rest bench_throughput.c uses its interface for C."""
 
     def __init__(self, threads):
@@ -365,7 +370,7 @@ class DrJit:
             "sum": dr.sum,
             "dot": lambda x, y: dr.sum(x * y),
             "sum_of_squares": lambda x: dr.sum(x * x),
-            "prefix_sum": lambda x: dr.cumsum(x),
+            "prefix_sum": dr.cumsum,
             "compress": lambda x: dr.compress(x < 0.5),
             "mandelbrot": mandelbrot,
             "histogram": lambda i, size: scatter_add(i, UInt32(1), size),

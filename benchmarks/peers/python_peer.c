@@ -84,7 +84,7 @@ static double answer(python_peer *peer) {
     return strtod(line, NULL);
 }
 
-bool python_peer_has(python_peer *peer, const char *work) {
+static bool has(python_peer *peer, const char *work) {
     fprintf(peer->to, "has %s\n", work);
     return answer(peer) > 0;
 }
@@ -95,6 +95,25 @@ double python_peer_sample(void *work) {
     return answer(w->peer);
 }
 
-double python_peer_sample_element(void *work) {
+static double sample_element(void *work) {
     return python_peer_sample(work) / (double) ((python_work *) work)->n;
+}
+
+void python_peers_start(python_peers *p, size_t count, const char *const *names, int threads) {
+    *p = (python_peers) {.count = count, .names = names};
+    for (size_t i = 0; i < count; ++i)
+        p->peer[i] = python_peer_create("peer.py", names[i], threads);
+}
+
+void python_peers_add(python_peers *p, bench_row *row, const char *work, size_t n) {
+    for (size_t i = 0; i < p->count; ++i) {
+        p->work[i] = (python_work) {p->peer[i], work, n};
+        if (p->peer[i] && has(p->peer[i], work))
+            bench_row_add(row, p->names[i], sample_element, &p->work[i]);
+    }
+}
+
+void python_peers_stop(python_peers *p) {
+    for (size_t i = 0; i < p->count; ++i)
+        python_peer_destroy(p->peer[i]);
 }
