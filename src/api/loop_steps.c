@@ -108,9 +108,7 @@ jit_status jitc_loop_steps_run(jitc_graph *g, const char *function, jitc_thread 
                                size_t n, jit_var *state) {
     jit_var *all = NULL;
     jitc_loop_leave(g, t, l);
-    jit_status status = jitc_loop_check_count(function, l, n);
-    if (status == JIT_OK)
-        status = all_states(n, state, &all);
+    jit_status status = all_states(n, state, &all);
     jit_var entered = status == JIT_OK ? flag(g, l, true) : 0;
     if (status == JIT_OK) {
         all[n] = entered;

@@ -321,21 +321,15 @@ static jit_status check_size(closing *c, size_t i, uint64_t size) {
                      c->function, i, size, c->lanes);
 }
 
-jit_status jitc_loop_check_count(const char *function, const jitc_loop *l, size_t n) {
-    size_t count = l->count - l->stepwise;
-    if (n == count)
-        return JIT_OK;
-    return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %zu states, but %s() had %zu", function, n,
-                     l->function, count);
-}
-
 static jit_status check_states(closing *c, size_t n, const jit_var *state) {
     const jitc_loop *l = c->loop;
     if (!l->condition)
         return jitc_fail(JIT_INVALID_ARGUMENT,
                          "%s: the loop has no condition; call jit_loop_condition() before",
                          c->function);
-    TRY(jitc_loop_check_count(c->function, l, n - l->stepwise));
+    if (n != l->count)
+        return jitc_fail(JIT_INVALID_ARGUMENT, "%s: %zu states, but %s() had %zu", c->function,
+                         n - l->stepwise, l->function, l->count - l->stepwise);
     jitc_loop_join(&c->lanes, jitc_node_size(jitc_node_at(c->graph, l->condition)));
     for (size_t i = 0; i < n; ++i)
         TRY(check_state(c, i, state[i]));

@@ -50,8 +50,6 @@ void jitc_loop_destroy(jitc_graph *g, jitc_loop *l);
 jit_status jitc_loop_open(jitc_graph *g, const char *function, jitc_loop *l, jit_var *state);
 /** What lanes have to fulfil to go on. */
 jit_status jitc_loop_set_condition(jitc_graph *g, const char *function, jitc_loop *l, jit_var v);
-/** Are there as many states as at the start, that of the caller of a stepwise loop not counted? */
-jit_status jitc_loop_check_count(const char *function, const jitc_loop *l, size_t n);
 /** Replace the next value of each state by its result: new references, as above. The loop is not
  * open any more, also after a failure. The last state of a stepwise loop is the caller's: false at
  * the start and true next, it tells in which lanes an iteration was run. */
