@@ -242,7 +242,7 @@ static void check_operands(runner *r, jit_dtype index, int how) {
     for (int s = RANDOM; s <= APART; s++) {
         updates u = {.type = (s + how / 2) % 2 ? JIT_f32 : JIT_u64,
                      .lanes = how & 8 ? 9001 : 203,
-                     .size = 50,
+                     .size = index == JIT_u8 ? 200 : 50, /* more than an i8 can name */
                      .spread = (spread) s,
                      .masked = how & 4,
                      .part = how & 4 && !(how & 8),

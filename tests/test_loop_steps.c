@@ -1,5 +1,6 @@
 /* test_loop_steps.c: the option loop_steps, by which loops run one iteration at a time. */
 #include "loop_world.h"
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,6 +72,41 @@ Test(loop_steps, no_lane_goes_in) {
     expect(state[0], 5, zeros);
     expect(state[1], 5, lanes);
     expect(state[2], 5, sevens);
+}
+
+/* One lane, none, and some that fill no vector. */
+Test(loop_steps, numbers_of_lanes) {
+    static const size_t sizes[] = {0, 1, 2, 15, 16, 17, 33, 1000};
+    uint32_t counts[1000];
+    for (uint32_t i = 0; i < 1000; ++i)
+        counts[i] = i % 3;
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; ++k) {
+        jit_var state[3];
+        counting_loop(sizes[k], 3, state);
+        expect(state[0], sizes[k], counts);
+    }
+}
+
+static void *loop_in_thread(void *unused) {
+    uint32_t counts[70];
+    for (uint32_t i = 0; i < 70; ++i)
+        counts[i] = i % 5;
+    for (int k = 0; k < 20; ++k) {
+        jit_var state[3];
+        jit_scope_push();
+        counting_loop(70, 5, state);
+        expect(state[0], 70, counts);
+        jit_scope_pop(0, NULL);
+    }
+    return unused;
+}
+
+Test(loop_steps, threads_at_once) {
+    pthread_t threads[3];
+    for (int i = 0; i < 3; ++i)
+        cr_assert_eq(pthread_create(&threads[i], NULL, loop_in_thread, NULL), 0);
+    for (int i = 0; i < 3; ++i)
+        pthread_join(threads[i], NULL);
 }
 
 /* It would never end. */
