@@ -124,7 +124,9 @@ static jit_var by_pairs(const whole *w, bool largest, jit_var index) {
 
 /* Two passes: the element, then the smallest index of one that equals it. */
 static jit_var by_value(const whole *w, bool largest, jit_var index) {
-    jit_var best = reduce(w, largest ? JIT_REDUCE_MAX : JIT_REDUCE_MIN, w->v);
+    jit_reduce_op least = w->cls == JITC_BOOL ? JIT_REDUCE_AND : JIT_REDUCE_MIN;
+    jit_reduce_op most = w->cls == JITC_BOOL ? JIT_REDUCE_OR : JIT_REDUCE_MAX;
+    jit_var best = reduce(w, largest ? most : least, w->v);
     jit_var match = jit_eq(w->v, best);
     if (w->cls == JITC_FLOAT) /* if there is a NaN, the best one is NaN and equals nothing */
         match = jit_or(match, jit_ne(w->v, w->v));
