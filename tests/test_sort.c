@@ -33,6 +33,42 @@ Test(sort, every_type_and_order) {
         }
 }
 
+/* A GPU's block sorts 1536, 2304 or 4224 elements at once; more are in tiles of 4608, 8448 or 9216,
+ * the last of which need not be full. */
+Test(sort, about_what_a_block_sorts, .timeout = 120) {
+    static const uint64_t sizes[] = {383,  384,  385,  1535, 1536, 1537, 2304, 2305,  4224,
+                                     4225, 4608, 4609, 8448, 8449, 9216, 9217, 16897, 18433};
+    support_init();
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+        for (int t = 0; t < JITC_DTYPE_COUNT; ++t)
+            try_one((jit_dtype) t, sizes[i], (input) ((i + (size_t) t) % INPUTS), i & 1,
+                    (i + (size_t) t) & 2);
+}
+
+/* Tiles of one value between others, also in but one of the bytes. */
+Test(sort, many_of_one_value) {
+    enum { N = 40000 };
+    static uint32_t in[N], out[N], numbers[N];
+    support_init();
+    for (int bytes = 0; bytes < 16; ++bytes) {
+        for (uint32_t i = 0; i < N; ++i) {
+            in[i] = i < 1000 || i > 38000 ? i * 2654435761u : 0x01020304;
+            for (int b = 0; b < 4; ++b) /* which bytes of the others differ */
+                in[i] ^= bytes >> b & 1 && in[i] == 0x01020304 ? (i & 255) << 8 * b : 0;
+        }
+        for (int variant = 0; variant < 4; ++variant) {
+            jit_scope_push();
+            jit_var index = 0, keys = jit_from_host(support_backend(), JIT_u32, in, N);
+            jit_var v = jit_sort(keys, variant & 1, variant & 2 ? &index : NULL);
+            ASSERT_OK(jit_read(v, out));
+            if (index)
+                ASSERT_OK(jit_read(index, numbers));
+            sorted_check(&(sorted) {JIT_u32, variant & 1, in, out, index ? numbers : NULL, N});
+            jit_scope_pop(0, NULL);
+        }
+    }
+}
+
 Test(sort, every_input) {
     static const uint64_t sizes[] = {2, 31, 32, 255, 4609, 20000};
     support_init();

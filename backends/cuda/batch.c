@@ -109,22 +109,21 @@ static jit_status queue(jitc_cuda_stream *s, const jitc_cuda_pending *p, const u
 static jit_status launch_sort(jitc_cuda_stream *s, const jitc_cuda_kernel *k,
                               const jitc_launch_args *a, uint64_t *number) {
     const jitc_cuda_code *code = jitc_load_acquire(&k->code); /* pairs with reload */
-    const jitc_cuda_sort_shape *sort = &k->shape.sort;
+    jitc_cuda_sort_launch launches[JITC_CUDA_SORT_LAUNCHES];
+    unsigned count = jitc_cuda_plan_sort(&k->shape.sort, a->lanes, &code->room, launches);
     TRY(jitc_grow((void **) &s->params, &s->param_capacity, a->count, sizeof *s->params));
     memcpy(s->params, a->params, a->count * sizeof *s->params);
-    uint64_t *pass = &s->params[k->shape.scratch + 1];
-    for (unsigned i = 0; i < JITC_CUDA_SORT_PASS + sort->passes; ++i) {
-        unsigned kernel = i < JITC_CUDA_SORT_PASS ? i : JITC_CUDA_SORT_PASS;
-        jitc_cuda_sort_grid grid = jitc_cuda_sort_grid_of(
-            sort, (jitc_cuda_sort_kernel) kernel, a->lanes, (unsigned) k->device->multiprocessors);
-        jitc_cuda_pending p = {.function = code->function[kernel],
-                               .serial = code->serial + kernel,
+    for (unsigned i = 0; i < count; ++i) {
+        const jitc_cuda_sort_launch *l = &launches[i];
+        jitc_cuda_pending p = {.function = code->function[l->kernel],
+                               .serial = code->serial + l->kernel,
+                               .shared = l->bytes,
                                .words = 1 + (size_t) a->count,
                                .kernel = k->name,
                                .instructions = k->instructions,
                                .lanes = a->lanes};
-        TRY(set_grid(a->lanes, grid.blocks, grid.threads, &p));
-        *pass = i - kernel;
+        TRY(set_grid(a->lanes, l->blocks, l->threads, &p));
+        s->params[k->shape.scratch + 1] = l->word;
         TRY(queue(s, &p, s->params, number));
     }
     return JIT_OK;

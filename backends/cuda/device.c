@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
-enum { CODE_VERSION = 3 };
+enum { CODE_VERSION = 4 };
 
 /* Bytes of a kernel's arguments: what all take, and what is taken since CUDA 12.1. */
 enum { FEW_BYTES = 4096, MANY_BYTES = 32764, MANY_SINCE = 12010 };

@@ -90,16 +90,26 @@ static uint32_t resident_threads(const jitc_cuda *c, CUfunction function, int bl
                : 0;
 }
 
-/* The memory that blocks may ask for. Without the attribute it is what all devices have. */
-static void find_room(const jitc_cuda_device *d, jitc_cuda_code *l) {
-    enum { BYTES = 48 << 10 };
+enum { USUAL_BYTES = 48 << 10 }; /* of a block's memory, which all devices have */
+
+/* Let a block ask for all memory that it can have, where it has none without asking; may it? */
+static bool allow_memory(const jitc_cuda_device *d, CUfunction function) {
     const jitc_cuda *c = &d->backend->cuda;
-    bool more = d->block_bytes > BYTES && c->FuncSetAttribute &&
-                c->FuncSetAttribute(l->function[0], CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                    d->block_bytes) == CUDA_SUCCESS;
+    return d->block_bytes > USUAL_BYTES && c->FuncSetAttribute &&
+           c->FuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               d->block_bytes) == CUDA_SUCCESS;
+}
+
+static void find_room(const jitc_cuda_device *d, const jitc_cuda_kernel *k, jitc_cuda_code *l) {
+    const jitc_cuda *c = &d->backend->cuda;
+    bool more = allow_memory(d, l->function[0]);
+    if (k->shape.kind == JITC_SHAPE_SORT)
+        more = allow_memory(d, l->function[JITC_CUDA_SORT_COUNT]) &&
+               allow_memory(d, l->function[JITC_CUDA_SORT_PASS]) &&
+               allow_memory(d, l->function[JITC_CUDA_SORT_SMALL]);
     l->room =
         (jitc_cuda_room) {.multiprocessors = (uint32_t) d->multiprocessors,
-                          .block_bytes = more ? (uint32_t) d->block_bytes : BYTES,
+                          .block_bytes = more ? (uint32_t) d->block_bytes : USUAL_BYTES,
                           .all_bytes = (uint32_t) d->multiprocessor_bytes,
                           .threads = {resident_threads(c, l->function[0], JITC_CUDA_SMALL_BLOCK),
                                       resident_threads(c, l->function[0], JITC_CUDA_LARGE_BLOCK)}};
@@ -135,8 +145,8 @@ static jit_status load_image(jitc_cuda_device *d, const char *image, const jitc_
         return status;
     }
     l->block = k->shape.threads ? k->shape.threads : choose_block(c, l->function[0]);
-    if (k->targets.rows)
-        find_room(d, l);
+    if (k->targets.rows || k->shape.kind == JITC_SHAPE_SORT)
+        find_room(d, k, l);
     l->serial = jitc_add_relaxed(&d->loaded, JITC_CUDA_FUNCTIONS);
     return JIT_OK;
 }

@@ -17,7 +17,7 @@ struct jitc_cuda_code {
     CUfunction function[JITC_CUDA_FUNCTIONS]; /* the first; SORT: by jitc_cuda_sort_kernel */
     uint64_t serial;     /* of the first; no other has it: handles come again after unloading */
     unsigned block;      /* threads, for large launches */
-    jitc_cuda_room room; /* with scatter_reduce */
+    jitc_cuda_room room; /* with scatter_reduce, or a sort */
     struct jitc_cuda_code *next; /* older code of the kernel; retired code of the device */
 };
 

@@ -61,8 +61,11 @@ static void drop_unused(unsigned keep) {
 static bool fill_function(sim_function *f, const sim_scan *s, size_t i, void *call, void *info) {
     const unsigned long *words = info;
     size_t offset = 0, n = words[SIM_INFO_COUNT];
-    /* A guess that grows with the text, so that occupancy differs among kernels. */
-    size_t registers = 16 + s->statements / 4;
+    /* A guess that grows with the text, so that occupancy differs among kernels; no more than there
+     * are for the threads that the kernel is bound to. */
+    size_t registers = 16 + s->statements / 4, most = 65536 / words[SIM_INFO_THREADS] / 8 * 8;
+    if (registers > most)
+        registers = most;
     *f = (sim_function) {
         .name = strdup(s->names[i]),
         .call = (void (*)(void **))(uintptr_t) call,

@@ -36,7 +36,12 @@ typedef struct sim_scan {
     bool waits;        /* barriers, warp operations, shared memory, volatile accesses */
 } sim_scan;
 /** sim_info_K[]: */
-enum { SIM_INFO_COUNT, SIM_INFO_SHARED, SIM_INFO_ARGUMENTS /* size, alignment of each */ };
+enum {
+    SIM_INFO_COUNT,
+    SIM_INFO_THREADS, /* of __launch_bounds__: of a multiprocessor; 1: none */
+    SIM_INFO_SHARED,
+    SIM_INFO_ARGUMENTS /* size, alignment of each */
+};
 
 /** False: *log says what was not understood. */
 bool sim_scan_text(const char *text, sim_scan *out, char **log);

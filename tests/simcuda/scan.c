@@ -190,7 +190,16 @@ static void write_call(FILE *to, const char *name, const parameter *p, int n) {
     for (int i = 0; i < n; i++) {
         fprintf(to, "%s*(%.*s*) a[%d]", i ? ", " : "", p[i].length, p[i].text, i);
     }
-    fprintf(to, "); }\nconst unsigned long sim_info_%s[] = {%d", name, n);
+    fprintf(to, "); }\nconst unsigned long sim_info_%s[] = {%d, 1", name, n);
+}
+
+/* Behind __launch_bounds__: how many threads a multiprocessor is to have. */
+static void write_bounds(FILE *to, const char *open) {
+    const char *close = matching(open);
+    const char *comma = memchr(open, ',', (size_t) (close - open));
+    if (comma)
+        fprintf(to, " * (%.*s)", (int) (close - comma - 1), comma + 1);
+    fprintf(to, " * (%.*s)", (int) ((comma ? comma : close) - open - 1), open + 1);
 }
 
 typedef struct scanner {
@@ -228,7 +237,7 @@ static void finish_kernel(scanner *s) {
 
 /* Behind KERNEL: `void name(...)`, perhaps with __launch_bounds__(...). */
 static bool start_kernel(scanner *s, const char **at, char **log) {
-    const char *p = *at, *name = p, *open;
+    const char *p = *at, *name = p, *open, *limits = NULL;
     size_t n = 0, length = 0;
     while ((n = next_word(&p))) {
         name = p, length = n;
@@ -238,6 +247,7 @@ static bool start_kernel(scanner *s, const char **at, char **log) {
             break;
         }
         if (*p == '(' && matching(p)) {
+            limits = bounds ? p : limits;
             p = matching(p) + 1;
         }
     }
@@ -262,6 +272,8 @@ static bool start_kernel(scanner *s, const char **at, char **log) {
     }
     names[s->out->count++] = copy;
     write_call(s->calls, copy, s->parameters, s->count);
+    if (limits)
+        write_bounds(s->calls, limits);
     *at = close + 1;
     return true;
 }
