@@ -456,12 +456,37 @@ Test(cuda_targets, blocks_fill_the_device_and_have_enough_to_do) {
     jitc_cuda_targets_plan many = plan(true, 4, 32768, 1 << 28), small = plan(true, 4, 256, 100000);
     jitc_cuda_targets_plan none = plan(true, 4, 1 << 24, 1 << 28),
                            tiny = plan(true, 4, 1 << 24, 100);
-    cr_expect(few.block == 512 && few.blocks == 4 * 132 && few.bytes == 1024);
-    cr_expect(some.block == 512 && some.blocks == 3 * 132 && some.bytes == 65536);
+    cr_expect(few.block == 1024 && few.blocks == 2 * 132 && few.bytes == 1024);
+    cr_expect(some.block == 1024 && some.blocks == 2 * 132 && some.bytes == 65536);
     cr_expect(many.block == 1024 && many.blocks == 132 && many.bytes == 131072);
-    cr_expect(small.block == 512 && small.blocks == 13);
+    cr_expect(small.block == 1024 && small.blocks == 7);
     cr_expect(none.block == 256 && none.blocks == (1 << 18) && none.bytes == 0);
     cr_expect(tiny.block == 32 && tiny.blocks == 1);
+}
+
+/** Without instructions: small blocks, unless their memory is large, and early more of them. */
+Test(cuda_targets, fewer_threads_meet_where_they_try_again) {
+    jitc_cuda_targets_plan few = plan(false, 4, 256, 1 << 28),
+                           some = plan(false, 4, 16384, 1 << 28);
+    jitc_cuda_targets_plan many = plan(false, 4, 32768, 1 << 28),
+                           small = plan(false, 4, 256, 100000);
+    cr_expect(few.block == 512 && few.blocks == 4 * 132 && few.bytes == 32768);
+    cr_expect(some.block == 512 && some.blocks == 3 * 132 && some.bytes == 65536);
+    cr_expect(many.block == 1024 && many.blocks == 132 && many.bytes == 131072);
+    cr_expect(small.block == 512 && small.blocks == 49);
+    cr_expect_eq(plan(false, 4, 256, 1 << 20).blocks, 132);
+    cr_expect_eq(plan(false, 4, 256, 1200000).blocks, 147);
+}
+
+/** What is combined in place does not count. */
+Test(cuda_targets, blocks_are_large_if_all_in_them_has_instructions) {
+    static const jitc_cuda_room h200 = {132, 227 << 10, 228 << 10, {2048, 2048}};
+    jitc_cuda_targets t = {.rows = 4, .count = 2, .target = {{0, 4, true}, {1, 4, false}}};
+    const uint64_t apart[] = {256, 1 << 24}, both[] = {256, 100};
+    cr_expect_eq(jitc_cuda_plan_targets(&t, 1 << 20, apart, &h200, 256).block, 1024);
+    cr_expect_eq(jitc_cuda_plan_targets(&t, 1 << 20, both, &h200, 256).block, 512);
+    static const jitc_cuda_room registers = {132, 227 << 10, 228 << 10, {1536, 1024}};
+    cr_expect_eq(jitc_cuda_plan_targets(&t, 1 << 20, apart, &registers, 256).block, 512);
 }
 
 /** A kernel that takes so many registers that large blocks do not run, or none of these. */

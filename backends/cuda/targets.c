@@ -12,7 +12,8 @@ enum {
     COLUMNS_BYTES = 64 << 10, /* of a block's memory, at most */
     SMALL_BYTES = 64 << 10,   /* of small blocks: with more, too few of them run at once */
     RESERVED_BYTES = 1 << 10, /* that the driver has of each block's memory */
-    THREAD_LANES = 16,        /* of a launch, at least, before there are more blocks */
+    THREAD_LANES = 16,        /* of a launch, at least, before there are more blocks; */
+    FEW_LANES = 4,            /* where each takes long, until all multiprocessors have one */
     WARP = 32
 };
 
@@ -81,6 +82,9 @@ uint32_t jitc_cuda_target_of(const jitc_program *p, uint32_t inst) {
 static uint64_t ceil_div(uint64_t a, uint64_t b) {
     return a / b + (a % b != 0);
 }
+static uint64_t least(uint64_t a, uint64_t b) {
+    return a < b ? a : b;
+}
 
 /* Bytes of the block's memory for a target, and where it is combined. */
 static uint64_t place(const jitc_cuda_target *t, uint64_t lanes, uint64_t size, uint64_t left,
@@ -111,19 +115,39 @@ static void plan_in_place(const jitc_cuda_targets *t, uint64_t lanes, const jitc
     out->blocks = ceil_div(threads, block);
 }
 
+/* Are all that are combined in blocks combined by instructions? */
+static bool are_direct(const jitc_cuda_targets *t, uint32_t places) {
+    bool direct = true;
+    for (uint32_t i = 0; i < t->count; ++i)
+        direct &= t->target[i].direct || (places >> 2 * i & 3) == JITC_CUDA_IN_PLACE;
+    return direct;
+}
+
+/* Blocks whose threads have at least so many lanes. */
+static uint64_t blocks_of(const jitc_cuda_targets *t, uint64_t lanes, uint32_t block,
+                          uint32_t thread_lanes) {
+    return ceil_div(lanes, (uint64_t) block * (t->rows > thread_lanes ? t->rows : thread_lanes));
+}
+
+/* Large blocks: there are fewer, whose copies are combined at the end. But more threads meet at an
+ * element, and have to try again where there is no instruction for it. */
+static bool want_large(const jitc_cuda_targets_plan *p, const jitc_cuda_room *room, bool direct) {
+    bool fast = direct && room->threads[1] >= room->threads[0];
+    return !room->threads[0] || ((fast || p->bytes > SMALL_BYTES) && room->threads[1]);
+}
+
 /* As many blocks as run at once, at most, each of which goes over its lanes. */
 static void plan_in_blocks(const jitc_cuda_targets *t, uint64_t lanes, const jitc_cuda_room *room,
                            jitc_cuda_targets_plan *out) {
-    bool large = (out->bytes > SMALL_BYTES && room->threads[1]) || !room->threads[0];
+    bool direct = are_direct(t, out->places), large = want_large(out, room, direct);
     out->block = large ? JITC_CUDA_LARGE_BLOCK : JITC_CUDA_SMALL_BLOCK;
-    uint64_t resident = room->threads[large] / out->block;
-    uint64_t fit = room->all_bytes / (out->bytes + RESERVED_BYTES);
-    if (fit < resident)
-        resident = fit ? fit : 1;
-    uint64_t share = (uint64_t) out->block * (t->rows > THREAD_LANES ? t->rows : THREAD_LANES);
-    out->blocks = ceil_div(lanes, share);
-    if (out->blocks > resident * room->multiprocessors)
-        out->blocks = resident * room->multiprocessors;
+    uint64_t resident =
+        least(room->threads[large] / out->block, room->all_bytes / (out->bytes + RESERVED_BYTES));
+    resident = resident ? resident : 1;
+    out->blocks = blocks_of(t, lanes, out->block, THREAD_LANES);
+    if (!direct && out->blocks < room->multiprocessors)
+        out->blocks = least(blocks_of(t, lanes, out->block, FEW_LANES), room->multiprocessors);
+    out->blocks = least(out->blocks, resident * room->multiprocessors);
 }
 
 jitc_cuda_targets_plan jitc_cuda_plan_targets(const jitc_cuda_targets *t, uint64_t lanes,
