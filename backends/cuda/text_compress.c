@@ -11,7 +11,14 @@
 #include "cuda/text_reduce.h"
 #include "cuda/text_sum.h"
 
-enum { ROWS = 4, LANES = 16, WARPS = JITC_CUDA_SCAN_THREADS / 32, UNROLLED_WORK = 150 };
+enum {
+    ROWS = 4,
+    LANES = 16,
+    WARPS = JITC_CUDA_SCAN_THREADS / 32,
+    AHEAD = 16384, /* more slow it down: it writes up to four times what it reads */
+    UNROLLED_WORK = 150,
+    WORK_OF_40_REGISTERS = 20
+};
 _Static_assert(WARPS *ROWS * 32 * LANES == JITC_CUDA_COMPRESS_TILE, "the tile");
 
 /** The lanes of the warp, 32 at once. */
@@ -138,17 +145,18 @@ static void put_numbers(jitc_cuda_body *k, uint32_t n, const char *type) {
 void jitc_cuda_put_compress(jitc_cuda_body *k) {
     jitc_cuda_shape s = jitc_cuda_shape_of(k->p);
     uint32_t number = 0, places = JITC_CUDA_COMPRESS_TILE;
+    bool small = jitc_cuda_work_of(k->p) <= WORK_OF_40_REGISTERS;
     JITC_CUDA_FOR_SUMS(k, n) number = n;
     const char *type = jitc_cuda_sum_type(k, number);
     jitc_cuda_put_operators(k);
     jitc_cuda_put_look_back(k, number, &s);
-    jitc_cuda_put_head(k, "__launch_bounds__(256, 4) ");
+    jitc_cuda_put_head(k, small ? "__launch_bounds__(256, 6) " : "__launch_bounds__(256, 4) ");
     jitc_cuda_put_tile_number(k);
     jitc_cuda_putf(&k->w,
                    "    SHARED(u32, warps, %u);\n    SHARED(%s, before, 1);\n"
                    "    SHARED(u32, counted, 1);\n    SHARED(u16, staged, %u);\n",
                    WARPS, type, places + places / 16);
-    jitc_cuda_put_prefetch(k, &s, false);
+    jitc_cuda_put_prefetch(k, &s, AHEAD, false);
     jitc_cuda_put_instructions(k, true);
     jitc_cuda_putf(&k->w, "    const %s start = (%s) tile * %u;\n", k->index, k->index, places);
     put_flags(k, number);

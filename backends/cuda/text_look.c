@@ -14,10 +14,7 @@
 #include "cuda/text_look.h"
 #include "cuda/text_sum.h"
 
-enum {
-    LEVELS = JITC_CUDA_LOOK_LEVELS,
-    AHEAD = 32768 /* bytes for each multiprocessor; four times as many slow it down */
-};
+enum { LEVELS = JITC_CUDA_LOOK_LEVELS };
 
 /** Where the sums of each level are, and how many a tile reads there. */
 static void put_levels(jitc_cuda_body *k, uint32_t words) {
@@ -120,14 +117,15 @@ void jitc_cuda_put_tile_number(jitc_cuda_body *k) {
         state, state);
 }
 
-void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, bool reverse) {
+void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, uint32_t ahead,
+                            bool reverse) {
     uint32_t tile = (uint32_t) s->tile, bytes = jitc_cuda_bytes_read(k->p, tile);
     if (!bytes)
         return;
     jitc_cuda_putf(&k->w,
                    "    const u32 ahead = (u32) W(%u) * %u / %u + 1;\n"
                    "    if (threadIdx.x == 0 && tiles - tile > ahead + 1) {\n",
-                   k->p->head.scratch + 2, AHEAD, bytes);
+                   k->p->head.scratch + 2, ahead, bytes);
     jitc_cuda_putf(&k->w,
                    reverse ? "    const u64 far = m - (u64) (tile + ahead + 1) * %u;\n"
                            : "    const u64 far = (u64) (tile + ahead) * %u;\n",

@@ -11,7 +11,8 @@ void jitc_cuda_put_look_back(jitc_cuda_body *k, uint32_t n, const jitc_cuda_shap
 /** Define `tile` and `tag` in the kernel, and lane, warp and tiles. Blocks get their tiles in the
  *  order in which they begin, so that none waits for one that has not. */
 void jitc_cuda_put_tile_number(jitc_cuda_body *k);
-/** Bring what a tile far ahead reads into the cache. `reverse`: tile 0 is the last one, and
- *  ends at m. */
-void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, bool reverse);
+/** Bring what a tile far ahead reads into the cache: by so many bytes for each multiprocessor.
+ *  `reverse`: tile 0 is the last one, and ends at m. */
+void jitc_cuda_put_prefetch(jitc_cuda_body *k, const jitc_cuda_shape *s, uint32_t ahead,
+                            bool reverse);
 #endif

@@ -23,6 +23,7 @@ enum {
     ROWS = JITC_CUDA_SCAN_ROWS,
     WARPS = JITC_CUDA_SCAN_THREADS / 32,
     ALIGNMENT = 16,
+    AHEAD = 32768, /* bytes; four times as many slow it down */
     UNROLLED_ELEMENTS = 150
 };
 
@@ -229,7 +230,7 @@ static void put_begin(jitc_cuda_body *k, const jitc_cuda_shape *shape, const sca
     jitc_cuda_putf(&k->w, "    SHARED(%s, warps, %u);\n    SHARED(%s, before, 1);\n", s->type,
                    WARPS, s->type);
     if (shape->lanes > 1)
-        jitc_cuda_put_prefetch(k, shape, s->reverse);
+        jitc_cuda_put_prefetch(k, shape, AHEAD, s->reverse);
     jitc_cuda_put_instructions(k, true);
     jitc_cuda_putf(&k->w, "    const %s none = ", s->type);
     jitc_cuda_put_identity(k, s->n);
