@@ -3,6 +3,7 @@
 #include "loop_world.h"
 #include "programs.h"
 #include "values.h"
+#include <jit/array.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -369,4 +370,30 @@ Test(loop, no_lane_goes_in_where_the_condition_is_false_at_once) {
     t[0] = jit_add(t[0], lit(1));
     ASSERT_OK(jit_loop_end(l, 1, t));
     loop_world_expect_u32(t[0], 6, numbers, "found out in each lane");
+}
+
+/* What a loop over one element gives is used in a kernel over more lanes, which is too long. */
+Test(loop, over_one_element_in_a_kernel_that_would_be_cut) {
+    static const char *const limits[] = {"2", "3", "5", "8", "12", "4096"};
+    for (size_t k = 0; k < sizeof limits / sizeof *limits; ++k)
+        for (int enters = 0; enters < 2; ++enters) {
+            jit_scope_push();
+            jit_set_option("kernel_ops", limits[k]);
+            jit_var may = jit_from_host(B, JIT_bool, &(bool) {enters}, 1), s[] = {lit(0)};
+            jit_loop *l = jit_loop_begin(1, s);
+            jit_loop_condition(l, jit_and(jit_lt(s[0], lit(3)), may));
+            s[0] = jit_add(s[0], lit(1));
+            ASSERT_OK(jit_loop_end(l, 1, s));
+            jit_var wide = jit_tile(jit_cast(s[0], JIT_u64), 4);
+            jit_var more = jit_add(jit_mul(jit_xor(s[0], lit(5)), lit(3)), jit_counter(B, 4));
+            uint32_t last = enters ? 3 : 0, first = (last ^ 5) * 3;
+            uint64_t got[4];
+            ASSERT_OK(jit_read(wide, got));
+            for (int i = 0; i < 4; ++i)
+                cr_assert_eq(got[i], last, "limit %s", limits[k]);
+            loop_world_expect_u32(more, 4, (uint32_t[]) {first, first + 1, first + 2, first + 3},
+                                  limits[k]);
+            jit_scope_pop(0, NULL);
+        }
+    jit_set_option("kernel_ops", "4096");
 }

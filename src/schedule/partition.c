@@ -312,6 +312,17 @@ static jit_status spill(jitc_plan *p, size_t first, size_t end, uint64_t lanes) 
     return JIT_OK;
 }
 
+/* Is there a loop over one element, and more lanes in the kernel? What becomes of it can neither go
+ * through memory to another part, nor be computed again there. */
+static bool has_small_loop(const jitc_order *o, uint64_t lanes) {
+    for (size_t i = 0; i < o->list_count && o->loops; ++i) {
+        const jitc_node *n = jitc_order_node(o, o->list[i]);
+        if (n->op == JITC_OP_end && jitc_node_size(n) != lanes)
+            return true;
+    }
+    return false;
+}
+
 /* The list as one kernel or, if it is long, several. One that is cut is cut also behind entry
  * `maps`, from which on there is nothing but what combines lanes. */
 static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t lanes,
@@ -320,11 +331,11 @@ static jit_status emit_parts(jitc_plan *p, const jitc_options *options, uint64_t
     size_t limit = options->kernel_ops > 2 ? (size_t) options->kernel_ops : 2, first = 0;
     void *ends = NULL;
     jit_status status = JIT_OK;
-    if (o->list_count > limit) {
+    if (o->list_count > limit && !has_small_loop(o, lanes)) {
         TRY(find_last_uses(o));
         TRY(jitc_calloc(limit + 1, sizeof(uint32_t), &ends));
     } else {
-        maps = o->list_count;
+        maps = limit = o->list_count;
     }
     while (status == JIT_OK && first < o->list_count) {
         size_t end = first < maps && maps < o->list_count ? maps : o->list_count;
