@@ -40,6 +40,75 @@ Test(workers, blocks_cover_every_lane_once) {
     free(counters);
 }
 
+enum { MEETING = 3, MEETING_BLOCKS = 9 };
+
+/* params: how many are there, who ran each block. The first to come wait for the others. */
+static void meet(uint64_t begin, uint64_t end, const uint64_t *params) {
+    atomic_int *there = (atomic_int *) (uintptr_t) params[0];
+    uint64_t *runner = (uint64_t *) (uintptr_t) params[1];
+    (void) end;
+    runner[begin] = (uint64_t) pthread_self();
+    for (atomic_fetch_add(there, 1); atomic_load(there) < MEETING;)
+        sleep_us(50);
+}
+
+/* Three threads of which each has begun before one goes on: their first blocks are those of their
+ * shares, from task to task the same. */
+Test(workers, threads_begin_with_their_own_share_of_each_task) {
+    enum { ROUNDS = 50, SHARE = MEETING_BLOCKS / MEETING };
+    jitc_pool *p = make_pool(MEETING);
+    jitc_queue *q = make_queue(p);
+    uint64_t first[MEETING] = {0};
+    for (int round = 0; round < ROUNDS; ++round) {
+        atomic_int there = 0;
+        uint64_t runner[MEETING_BLOCKS] = {0};
+        uint64_t params[] = {address(&there), address(runner)};
+        jitc_queue_wait(q, launch(q, &(jitc_task) {.function = meet,
+                                                   .lanes = MEETING_BLOCKS,
+                                                   .block = 1,
+                                                   .cost_ns = SLOW_NS,
+                                                   .params = params,
+                                                   .count = 2}));
+        cr_assert_eq(runner[0], (uint64_t) pthread_self(), "the caller's share is the first one");
+        for (int i = 0; i < MEETING; ++i) {
+            first[i] = round ? first[i] : runner[i * SHARE];
+            cr_assert_eq(runner[i * SHARE], first[i], "round %d: share %d moved", round, i);
+            cr_assert(i == 0 || first[i] != first[i - 1]);
+        }
+    }
+    jitc_queue_destroy(q);
+    jitc_pool_destroy(p);
+}
+
+/* params: the block that is expected next. Each block waits until it is that. */
+static void take_turns(uint64_t begin, uint64_t end, const uint64_t *params) {
+    _Atomic uint64_t *next = (_Atomic uint64_t *) (uintptr_t) params[0];
+    while (atomic_load(next) != begin)
+        sleep_us(10);
+    atomic_store(next, end);
+}
+
+Test(workers, blocks_that_wait_for_earlier_ones_end, .timeout = 60) {
+    for (int threads = 1; threads <= 4; ++threads) {
+        jitc_pool *p = make_pool(threads);
+        jitc_queue *q = make_queue(p);
+        for (int round = 0; round < 20; ++round) {
+            _Atomic uint64_t next = 0;
+            uint64_t params[] = {address(&next)};
+            jitc_queue_wait(q, launch(q, &(jitc_task) {.function = take_turns,
+                                                       .lanes = 1001,
+                                                       .block = 10,
+                                                       .ascending = true,
+                                                       .cost_ns = SLOW_NS,
+                                                       .params = params,
+                                                       .count = 1}));
+            cr_assert_eq(next, 1001);
+        }
+        jitc_queue_destroy(q);
+        jitc_pool_destroy(p);
+    }
+}
+
 /* params: sum of lengths, largest end, misfits, block */
 static void measure_block(uint64_t begin, uint64_t end, const uint64_t *params) {
     atomic_ullong *sums = (atomic_ullong *) (uintptr_t) params[0];

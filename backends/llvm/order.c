@@ -20,20 +20,42 @@ static void unlist_locked(jitc_pool *p, jitc_work *w) REQUIRES(&p->lock) {
     w->listed = false;
 }
 
-static uint64_t unclaimed_lanes(const jitc_work *w) {
-    uint64_t claimed = jitc_load_relaxed(&w->claimed);
-    return claimed < w->lanes ? w->lanes - claimed : 0;
+bool jitc_work_claim(jitc_work *w, uint32_t share, jitc_block *out) {
+    for (uint32_t i = 0, n = share % w->shares; i < w->shares; ++i, n = (n + 1) % w->shares) {
+        jitc_share *s = &w->share[n];
+        if (jitc_load_relaxed(&s->claimed) >= s->end)
+            continue;
+        uint64_t begin = jitc_add_relaxed(&s->claimed, w->block);
+        if (begin < s->end) {
+            uint64_t left = s->end - begin;
+            *out = (jitc_block) {begin, begin + (left < w->block ? left : w->block)};
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool is_open(const jitc_work *w) {
+    for (uint32_t i = 0; i < w->shares; ++i)
+        if (jitc_load_relaxed(&w->share[i].claimed) < w->share[i].end)
+            return true;
+    return false;
 }
 
 static double unclaimed_ns(const jitc_work *w) {
-    return w->cost_ns * (double) unclaimed_lanes(w) / (double) w->lanes;
+    uint64_t lanes = 0;
+    for (uint32_t i = 0; i < w->shares; ++i) {
+        uint64_t claimed = jitc_load_relaxed(&w->share[i].claimed);
+        lanes += claimed < w->share[i].end ? w->share[i].end - claimed : 0;
+    }
+    return w->cost_ns * (double) lanes / (double) w->lanes;
 }
 
 /* First ready work with a block left, after `w` (NULL: of all). Drops used-up ones from the list:
  * the claimer of their last block is still inside and ends them. */
 static jitc_work *next_open_locked(jitc_pool *p, const jitc_work *w) REQUIRES(&p->lock) {
     jitc_work *open = w ? w->ready_next : p->ready_first;
-    while (open && !unclaimed_lanes(open)) {
+    while (open && !is_open(open)) {
         jitc_work *next = open->ready_next;
         unlist_locked(p, open);
         open = next;
@@ -48,7 +70,7 @@ static jitc_work *bottleneck_of(const jitc_queue *q) {
     jitc_work *w = q->head;
     while (w && w->kind == WORK_WAIT)
         w = w->awaited->head;
-    return w && w->listed && unclaimed_lanes(w) ? w : NULL;
+    return w && w->listed && is_open(w) ? w : NULL;
 }
 
 /* A waiting caller does what its number depends on, or shares a large task of somebody else; it
@@ -107,7 +129,7 @@ static void leave_rest_locked(jitc_pool *p, const jitc_helper *h, const jitc_wor
         summon_locked(p, r);
 }
 
-jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, uint64_t *begin,
+jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, jitc_block *first,
                                  jitc_rousing *r) {
     jitc_work *w = pick_locked(p, h);
     if (!w) {
@@ -116,11 +138,10 @@ jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, uint64_t *b
     }
     ++w->helpers;
     p->running += w->kind == WORK_LANES;
-    *begin = jitc_add_relaxed(&w->claimed, w->block);
+    jitc_work_claim(w, h->share, first);
     unlist_locked(p, w);
-    if (unclaimed_lanes(w))
-        list_ready_locked(p,
-                          w); /* at the end: the next thread takes another task if there is one */
+    if (is_open(w)) /* at the end: the next thread takes another task if there is one */
+        list_ready_locked(p, w);
     if (!h->queue)
         jitc_add_relaxed(&p->searching, -1);
     leave_rest_locked(p, h, w, r);
@@ -210,7 +231,7 @@ static void settle_locked(jitc_pool *p, jitc_queue *q, jitc_rousing *r) REQUIRES
 
 void jitc_pool_release_locked(jitc_pool *p, jitc_work *w, jitc_rousing *r) {
     p->running -= w->kind == WORK_LANES;
-    if (!unclaimed_lanes(w))
+    if (!is_open(w))
         unlist_locked(p, w);
     if (--w->helpers > 0 || w->listed)
         return;

@@ -4,6 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t max_shares(const jitc_pool *p) {
+    return p->threads < MAX_SHARES ? (uint32_t) p->threads : MAX_SHARES;
+}
+
+/* The first shares have a block more than the others if it does not work out evenly. */
+static void cut_into_shares(jitc_work *w, uint64_t lanes, uint64_t block, uint32_t shares) {
+    uint64_t blocks = lanes / block + (lanes % block != 0), begin = 0;
+    w->lanes = lanes;
+    w->block = block;
+    w->shares = blocks < shares ? (uint32_t) blocks : shares;
+    for (uint32_t i = 0; i < w->shares; ++i) {
+        uint64_t own = blocks / w->shares + (i < blocks % w->shares);
+        jitc_store_relaxed(&w->share[i].claimed, begin);
+        begin = i + 1 == w->shares ? lanes : begin + own * block;
+        w->share[i].end = begin;
+    }
+}
+
 /* NULL: JIT_OUT_OF_MEMORY was raised. */
 static jitc_work *work_create(jitc_pool *p, jitc_work_kind kind) {
     jitc_spin_lock(&p->lock);
@@ -12,21 +30,21 @@ static jitc_work *work_create(jitc_pool *p, jitc_work_kind kind) {
         p->free = w->next;
     jitc_spin_unlock(&p->lock);
     if (!w) {
-        w = aligned_alloc(CACHE_LINE, sizeof *w);
+        size_t bytes = sizeof *w + max_shares(p) * sizeof *w->share;
+        w = aligned_alloc(CACHE_LINE, bytes);
         if (!w) {
             jitc_fail(JIT_OUT_OF_MEMORY, "no memory to queue work on the CPU");
             return NULL;
         }
-        memset(w, 0, sizeof *w);
+        memset(w, 0, bytes);
         jitc_spin_lock(&p->lock);
         w->registered = p->all;
         p->all = w;
         jitc_spin_unlock(&p->lock);
     }
     w->kind = kind;
-    w->lanes = w->block = 1;
     w->cost_ns = kind == WORK_CALL ? WAKE_NS : 0; /* nobody knows how long a call takes */
-    jitc_store_relaxed(&w->claimed, 0u);
+    cut_into_shares(w, 1, 1, 1);
     return w;
 }
 
@@ -115,8 +133,8 @@ static jit_status queue_lanes(jitc_queue *q, const jitc_task *t, uint64_t *numbe
         return status;
     }
     w->function = t->function;
-    w->lanes = t->lanes;
-    w->block = t->block < t->lanes ? t->block : t->lanes; /* `claimed` must not overflow */
+    uint64_t block = t->block < t->lanes ? t->block : t->lanes; /* `claimed` must not overflow */
+    cut_into_shares(w, t->lanes, block, t->ascending ? 1 : max_shares(p));
     w->cost_ns = t->cost_ns;
     if (q->series_ns >= SERIES_NS && w->cost_ns < WAKE_NS)
         w->cost_ns = WAKE_NS; /* counts as long enough to wake workers for */

@@ -274,6 +274,7 @@ static void plan_ordered(const jitc_shape_plan *s, uint64_t *words, jitc_task *t
     words[BLOCK] = block;
     t->lanes = divide_up(t->lanes, block);
     t->block = 1;
+    t->ascending = true; /* see wait_for_turn */
     t->function = s->shape == JITC_SHAPE_SCAN ? scan_task : compress_task;
 }
 

@@ -61,15 +61,14 @@ static bool spin(const jitc_pool *p, const jitc_helper *h, unsigned seen) {
 
 /* Claims blocks until there are none, until `h` has what it waits for, or until something new is
  * ready: nobody stays with a long task while others have none. */
-static void run_blocks(jitc_pool *p, const jitc_helper *h, jitc_work *w, uint64_t begin) {
+static void run_blocks(jitc_pool *p, const jitc_helper *h, jitc_work *w, jitc_block block) {
     unsigned seen = jitc_load_relaxed(&p->arrivals);
     jitc_float_mode callers = jitc_float_enter();
-    while (begin < w->lanes) {
-        uint64_t left = w->lanes - begin;
-        w->function(begin, begin + (left < w->block ? left : w->block), w->params);
-        if (left <= w->block || jitc_load_relaxed(&p->arrivals) != seen || is_satisfied(h))
-            break;
-        begin = jitc_add_relaxed(&w->claimed, w->block);
+    bool more = block.begin < block.end;
+    while (more) {
+        w->function(block.begin, block.end, w->params);
+        more = jitc_load_relaxed(&p->arrivals) == seen && !is_satisfied(h) &&
+               jitc_work_claim(w, h->share, &block);
     }
     jitc_float_leave(callers);
 }
@@ -83,7 +82,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
     bool helped = false;
     do {
         jitc_rousing r = {0};
-        uint64_t begin = 0;
+        jitc_block first = {0};
         jitc_spin_lock(&p->lock);
         if (w) {
             jitc_pool_release_locked(p, w, &r);
@@ -94,7 +93,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
         if (is_satisfied(h))
             jitc_pool_call_for_help_locked(p, &r); /* for what it leaves behind */
         else
-            w = jitc_pool_take_locked(p, h, &begin, &r);
+            w = jitc_pool_take_locked(p, h, &first, &r);
         if (w)
             w->caller = &self_mark;
         jitc_spin_unlock(&p->lock);
@@ -104,7 +103,7 @@ static bool help(jitc_pool *p, const jitc_helper *h) {
             if (w->kind == WORK_CALL)
                 w->call(w->context);
             else
-                run_blocks(p, h, w, begin);
+                run_blocks(p, h, w, first);
         }
     } while (w);
     return helped;
@@ -134,12 +133,20 @@ static bool must_quit(jitc_pool *p) {
     return quit;
 }
 
+/* Of each task, for a new worker. */
+static uint32_t next_share(jitc_pool *p) {
+    jitc_spin_lock(&p->lock);
+    uint32_t share = ++p->numbered;
+    jitc_spin_unlock(&p->lock);
+    return share;
+}
+
 static _Thread_local jitc_worker *own_worker;
 
 static void *worker_main(void *argument) {
     jitc_worker *self = argument;
     jitc_pool *p = self->pool;
-    static const jitc_helper any = {0};
+    const jitc_helper any = {.share = next_share(p)};
     pthread_setname_np(pthread_self(), "jitc-worker");
     (void) jitc_float_enter(); /* a new thread starts with its maker's environment */
     own_worker = self;
@@ -316,6 +323,7 @@ static void forget_workers(jitc_pool *p) {
     p->workers = NULL;
     p->asleep = NULL;
     p->started = 0;
+    p->numbered = 0;
     jitc_store_relaxed(&p->searching, 0);
 }
 

@@ -1,8 +1,9 @@
 /* workers.h: in-order streams of the CPU backend on one shared pool of worker threads.
  * Layer: llvm.  May include: core.  (Knows nothing of LLVM.)
  *
- * A task is a range of lanes cut into blocks; workers and waiting callers claim blocks. Tasks of
- * one stream run one after the other, tasks of different streams side by side. See
+ * A task is a range of lanes cut into blocks; workers and waiting callers claim blocks, each first
+ * those of its own share, so that the next task finds in a core's caches what this one has left
+ * there. Tasks of one stream run one after the other, tasks of different streams side by side. See
  * workers_private.h for the life of a task and the sleeping protocol. */
 #ifndef JITC_LLVM_WORKERS_H
 #define JITC_LLVM_WORKERS_H
@@ -36,8 +37,10 @@ typedef struct jitc_place {
 
 typedef struct jitc_task {
     jitc_task_function function;
-    uint64_t lanes;         /* not 0 */
-    uint64_t block;         /* lanes per block; not 0 */
+    uint64_t lanes; /* not 0 */
+    uint64_t block; /* lanes per block; not 0 */
+    bool
+        ascending; /* blocks are claimed in ascending order: later ones may wait for earlier ones */
     double cost_ns;         /* estimate of the whole on one thread: short tasks on an idle queue run
                                in the call, and never wake a sleeping worker */
     const uint64_t *params; /* copied */

@@ -10,7 +10,10 @@
  * Life of a task: free list → appended to its queue → head of the queue. A wait whose number is not
  * done is then parked at the awaited queue; anything else becomes ready. Threads take a ready task
  * under the lock (helpers + 1), claim blocks by one atomic addition each, outside of it, and let go
- * of the task under the lock. The task leaves `ready` when its last block has been claimed; the
+ * of the task under the lock. A task is cut into shares, one for each thread of the pool: a thread
+ * claims the blocks of its own share, from task to task the same, and helps with others' when that
+ * is used up. So it finds in its caches what it has computed or read before, and reads memory in
+ * one direction. The task leaves `ready` when its last block has been claimed; the
  * helper that lets go of it last after that ends it: `done` moves, waits parked on it end too, new
  * heads become ready. So a task ends exactly once, after all of its blocks.
  *
@@ -31,7 +34,7 @@
 #    include <fenv.h>
 #endif
 
-enum { CACHE_LINE = 64, OWN_PARAMS = 16 };
+enum { CACHE_LINE = 64, OWN_PARAMS = 16, MAX_SHARES = 64 };
 
 /* Time below which splitting a task costs more than it gains: with a worker that spins, and with
  * workers that must be woken (measured on 2-core virtual machines). */
@@ -88,7 +91,18 @@ typedef struct jitc_rousing {
 typedef struct jitc_helper {
     jitc_queue *queue;
     uint64_t number;
+    uint32_t share; /* of each task: where it begins; callers: 0 */
 } jitc_helper;
+
+/** Consecutive blocks of a task. */
+typedef struct jitc_share {
+    _Alignas(CACHE_LINE) _Atomic uint64_t claimed; /* the next lane to claim; may run past `end` */
+    uint64_t end;
+} jitc_share;
+
+typedef struct jitc_block {
+    uint64_t begin, end; /* equal: none */
+} jitc_block;
 
 typedef struct jitc_params {
     uint32_t capacity;
@@ -97,7 +111,7 @@ typedef struct jitc_params {
 
 typedef enum jitc_work_kind { WORK_LANES, WORK_CALL, WORK_WAIT } jitc_work_kind;
 
-/** One piece of queued work; guarded by the pool's lock except `claimed`. */
+/** One piece of queued work; guarded by the pool's lock except `claimed` of its shares. */
 typedef struct jitc_work {
     struct jitc_work *next;       /* in its queue, or in the free list */
     struct jitc_work *registered; /* every work of the pool, in use or not */
@@ -124,7 +138,8 @@ typedef struct jitc_work {
     struct jitc_work *parked_next;
 
     uint64_t own_params[OWN_PARAMS];
-    _Alignas(CACHE_LINE) _Atomic uint64_t claimed; /* lanes claimed; may run past `lanes` */
+    uint32_t shares; /* in use */
+    jitc_share share[];
 } jitc_work;
 
 struct jitc_queue {
@@ -155,9 +170,10 @@ struct jitc_pool {
 
     jitc_spin lock; /* guards all below but the atomics, and the queues' lists */
     bool quit;
-    bool held;   /* about to fork: nothing is taken */
-    int running; /* threads inside tasks, calls not counted */
-    int started; /* workers, those being created counted */
+    bool held;         /* about to fork: nothing is taken */
+    int running;       /* threads inside tasks, calls not counted */
+    int started;       /* workers, those being created counted */
+    uint32_t numbered; /* workers that have their share of tasks */
     jitc_worker *workers;
     jitc_sleeper *asleep;
     jitc_work *ready_first, *ready_last;
@@ -174,9 +190,10 @@ struct jitc_pool {
 /** Queue `w` as the last of q. */
 void jitc_pool_append_locked(jitc_pool *p, jitc_queue *q, jitc_work *w, jitc_rousing *r)
     REQUIRES(&p->lock);
-/** A work that `h` can run, with its first block claimed (at *begin, which may be past the end), or
- *  NULL. */
-jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, uint64_t *begin,
+/** Claim a block of `w` for the thread with that share; false: there is none left. */
+bool jitc_work_claim(jitc_work *w, uint32_t share, jitc_block *out);
+/** A work that `h` can run, with its first block claimed (none, if others came first), or NULL. */
+jitc_work *jitc_pool_take_locked(jitc_pool *p, const jitc_helper *h, jitc_block *first,
                                  jitc_rousing *r) REQUIRES(&p->lock);
 /** The caller runs no block of `w` any more. Ends it if it was the last one. */
 void jitc_pool_release_locked(jitc_pool *p, jitc_work *w, jitc_rousing *r) REQUIRES(&p->lock);
