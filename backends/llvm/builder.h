@@ -28,6 +28,7 @@ typedef struct jitc_builder {
     LLVMValueRef position; /* i64: the first lane of the first vector */
     const jitc_tail *tail; /* of each vector of the iteration; NULL: all lanes exist */
     bool mask_memory;      /* with a tail: arrays end at the last lane */
+    unsigned ahead;        /* bytes between what is loaded and what is asked for; 0: nothing is */
     bool *early;           /* of each instruction: it was computed in the entry block */
     jitc_open_loop *loops; /* of the program, of which `depth` are open (loop.c) */
     uint32_t depth;

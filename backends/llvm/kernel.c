@@ -143,10 +143,25 @@ static LLVMValueRef gather(jitc_builder *k, uint32_t inst, unsigned u) {
     return jitc_emit_gather(&k->e, &a);
 }
 
+/** Ask the caches for the lines that start in what lies k->ahead behind vector number `u`. */
+static void look_ahead(jitc_builder *k, const jitc_inst *i, unsigned u) {
+    enum { LINE = 64 };
+    jit_dtype type = (jit_dtype) i->type;
+    unsigned bytes = k->e.lanes * jitc_dtypes[type].bytes, from = u * bytes;
+    if (!k->ahead || k->tail)
+        return;
+    LLVMValueRef vector = jitc_build_vector_pointer(k, type, i->a, u);
+    for (unsigned at = (from + LINE - 1) / LINE * LINE; at < from + bytes; at += LINE) {
+        LLVMValueRef distance = jitc_build_constant(k, at - from + k->ahead);
+        jitc_emit_prefetch(&k->e, jitc_build_pointer(k, k->e.i8, vector, distance));
+    }
+}
+
 static LLVMValueRef data(jitc_builder *k, const jitc_inst *i, unsigned u) {
     jit_dtype type = (jit_dtype) i->type;
     if (i->flags & JITC_INST_SCALAR)
         return jitc_emit_load_splat(&k->e, type, k->pointers[i->a]);
+    look_ahead(k, i, u);
     return jitc_build_load(k, type, i->a, u);
 }
 
@@ -435,6 +450,15 @@ static unsigned choose_unroll(const jitc_program *p, uint32_t *scratch,
     return count <= 100 ? most : 1;
 }
 
+/* Processors see that memory is read in order, but only within a page, and not soon enough where
+ * little is done for each element. Bytes (measured: 2 to 5 % for sums, 1 % beside stores past
+ * the caches, nothing for other kernels). */
+static unsigned choose_ahead(const jitc_builder *k) {
+    if (k->level == 0)
+        return 0;
+    return jitc_combines(k->p) ? 6144 : k->e.stream ? 2048 : 0;
+}
+
 /* The whole. */
 
 static void init_types(jitc_emit *e) {
@@ -491,6 +515,7 @@ jit_status jitc_kernel_build(const jitc_llvm *api, LLVMContextRef context, LLVMM
     k.pointers = k.values + values;
     k.loops = (jitc_open_loop *) (k.pointers + pointers);
     k.early = (bool *) (k.loops + loops);
+    k.ahead = choose_ahead(&k);
     k.unroll = choose_unroll(p, memory, target); /* the values are not there yet */
     memset(memory, 0, values * sizeof(LLVMValueRef));
     init_types(&k.e);

@@ -21,7 +21,7 @@
 #include <string.h>
 
 /* Raised when the code made of a program changes. */
-enum { CODE_VERSION = 5 };
+enum { CODE_VERSION = 6 };
 
 typedef struct llvm_backend {
     jitc_backend base;

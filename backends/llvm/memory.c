@@ -90,6 +90,12 @@ void jitc_emit_store(jitc_emit *e, jit_dtype type, LLVMValueRef pointer, LLVMVal
     }
 }
 
+void jitc_emit_prefetch(jitc_emit *e, LLVMValueRef pointer) {
+    enum { READ = 0, ALL_LEVELS = 3, DATA = 1 };
+    LLVMValueRef args[] = {pointer, i32(e, READ), i32(e, ALL_LEVELS), i32(e, DATA)};
+    jitc_emit_intrinsic(e, "llvm.prefetch", e->ptr, 4, args);
+}
+
 LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef pointer) {
     LLVMValueRef v = load_vector(e, stored(e, type), pointer, jitc_dtypes[type].bytes);
     return to_value(e, type, jitc_emit_splat(e, v));
