@@ -254,10 +254,12 @@ static void indexed_finish(indexed *x) {
     free(x->values);
 }
 
-static void check_gather(runner *r, const indexed *x, bool masked, uint32_t flags, int level) {
+static void check_gather(runner *r, const indexed *x, bool masked, uint32_t flags, bool far,
+                         int level) {
     uint64_t params[16];
     jitc_program p = {.head.flags = flags};
     uint32_t table = add_buffer(&p, x->type, x->table, TABLE, params);
+    p.inst[table].flags |= far ? JITC_INST_FAR : 0;
     uint32_t index = add_data(&p, x->index_type, x->index, params);
     if (masked) {
         uint32_t mask = add_data(&p, JIT_bool, x->mask, params);
@@ -286,9 +288,10 @@ static void for_each_index(runner *r, void (*check)(runner *, indexed *)) {
 }
 
 static void check_gathers_of(runner *r, indexed *x) {
-    check_gather(r, x, false, 0, 0);
-    check_gather(r, x, true, JITC_PROGRAM_TAIL, 0);
-    check_gather(r, x, true, JITC_PROGRAM_WIDE, 2);
+    check_gather(r, x, false, 0, false, 0);
+    check_gather(r, x, true, JITC_PROGRAM_TAIL, true, 0);
+    check_gather(r, x, true, JITC_PROGRAM_WIDE, false, 2);
+    check_gather(r, x, true, JITC_PROGRAM_TAIL, true, 2);
 }
 static void check_gathers(runner *r) {
     for_each_index(r, check_gathers_of);

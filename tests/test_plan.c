@@ -436,3 +436,32 @@ Test(plan, any_graph_gives_programs_that_hold_the_rules) {
         cr_assert_eq(alive(), 0);
     }
 }
+
+/* ---- What no cache keeps ---- */
+
+static jit_var large_gather(jit_backend b, uint64_t lanes, uint64_t elements) {
+    jitc_buffer_ref(&memory);
+    jit_var index = jitc_trace_data(g, b, 0, JIT_u32, lanes, &memory);
+    jitc_buffer_ref(&memory);
+    return jitc_trace_gather(g, jitc_trace_data(g, b, 0, JIT_f32, elements, &memory), index, 0);
+}
+
+static void check_flags(jit_backend b, uint64_t lanes, uint64_t elements, bool stream, bool far) {
+    PLAN(large_gather(b, lanes, elements));
+    cr_assert_eq(plan.groups, 1);
+    const jitc_program *p = &plan.group[0].program;
+    cr_assert_eq((p->head.flags & JITC_PROGRAM_STREAM) != 0, stream);
+    for (uint32_t k = 0; k < p->head.count; ++k)
+        if (p->inst[k].op == JITC_OP_buffer)
+            cr_assert_eq((p->inst[k].flags & JITC_INST_FAR) != 0, far);
+}
+
+/* Only the CPU's kernels differ; a GPU's would be compiled twice for nothing. */
+Test(plan, large_arrays_have_kernels_of_their_own_on_the_cpu) {
+    const uint64_t large = 1 << 24, small = large - 1;
+    check_flags(JIT_LLVM, small, small, false, false);
+    check_flags(JIT_LLVM, large, small, true, false);
+    check_flags(JIT_LLVM, small, large, false, true);
+    check_flags(JIT_LLVM, large, large, true, true);
+    check_flags(JIT_CUDA, large, large, false, false);
+}

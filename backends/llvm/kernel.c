@@ -105,6 +105,7 @@ jitc_lane_access jitc_build_access(jitc_builder *k, uint32_t inst, uint32_t buff
     a.index = jitc_build_value(k, index)[u];
     a.index_type = (jit_dtype) all[index].type;
     a.wide = k->p->head.flags & JITC_PROGRAM_WIDE;
+    a.far = b->flags & JITC_INST_FAR && k->level > 0; /* long to compile */
     a.base = k->pointers[b->a];
     a.size = k->pointers[b->a + 1];
     if (k->p->head.flags & JITC_PROGRAM_BOUNDS) {
@@ -456,7 +457,7 @@ static unsigned choose_unroll(const jitc_program *p, uint32_t *scratch,
 static unsigned choose_ahead(const jitc_builder *k) {
     if (k->level == 0)
         return 0;
-    return jitc_combines(k->p) ? 6144 : k->e.stream ? 2048 : 0;
+    return jitc_combines(k->p) ? 8192 : k->e.stream ? 2048 : 0;
 }
 
 /* The whole. */

@@ -202,7 +202,7 @@ static LLVMValueRef gather_lanes(jitc_emit *e, const jitc_lane_access *a, const 
 
 LLVMValueRef jitc_emit_gather(jitc_emit *e, const jitc_lane_access *a) {
     jitc_checked c = jitc_emit_check(e, a);
-    if (!has_indexed(e, a->type))
+    if (a->far || !has_indexed(e, a->type))
         return to_value(e, a->type, gather_lanes(e, a, &c));
     LLVMTypeRef vector = jitc_emit_vector(e, stored(e, a->type));
     LLVMValueRef args[] = {lane_pointers(e, a, &c), i32(e, jitc_dtypes[a->type].bytes), c.valid,

@@ -22,6 +22,7 @@ LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef poi
 /** An access by index. */
 typedef struct jitc_lane_access {
     jit_dtype type; /* of the elements */
+    bool far;       /* a gather loads one element after the other */
     jit_dtype index_type;
     bool wide;               /* the array may have more than 2^31 elements */
     LLVMValueRef base, size; /* ptr, i64 */

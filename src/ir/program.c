@@ -107,7 +107,7 @@ static void print_aux(FILE *f, const jitc_inst *i) {
 }
 
 static void print_inst(FILE *f, const jitc_inst *i, uint32_t index) {
-    static const char *const flag_names[] = {"scalar", "baked", "uniform", NULL};
+    static const char *const flag_names[] = {"scalar", "baked", "uniform", "far", NULL};
     const uint32_t operands[] = {i->a, i->b, i->c};
     fprintf(f, "v%-4" PRIu32 " %-4s %-8s", index, jitc_dtypes[i->type].name, jitc_ops[i->op].name);
     for (unsigned k = 0; k < jitc_inst_operands(i); ++k)

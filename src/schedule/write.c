@@ -2,9 +2,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* Outputs that no cache would keep are better written past it, which spares reading the lines
- * first. */
-enum { STREAM_BYTES = 64 << 20 };
+/* What no cache keeps. Outputs are then better written past it, which spares reading the lines
+ * first, and elements better read one by one: more of them are on their way at the same time. */
+enum { LARGE_BYTES = 64 << 20 };
+
+/* On a GPU it is all the same, and would only be compiled twice. */
+static bool is_large(const jitc_node *n, size_t bytes) {
+    return bytes >= LARGE_BYTES && jitc_node_backend(n) == JIT_LLVM;
+}
 
 static jit_status new_group(jitc_plan *p, jitc_group **out) {
     TRY(jitc_grow((void **) &p->group, &p->group_capacity, p->groups + 1, sizeof *p->group));
@@ -88,6 +93,8 @@ jit_status jitc_write_buffer(jitc_writer *m, const jitc_node *n, uint32_t slot, 
     TRY(add_param(m, (jitc_param) {.kind = JITC_PARAM_BITS, .bits = size}, &unused));
     if (size > INT32_MAX)
         m->program->head.flags |= JITC_PROGRAM_WIDE;
+    if (!write && is_large(n, size * jitc_dtypes[inst.type].bytes))
+        inst.flags |= JITC_INST_FAR;
     return jitc_program_add(m->program, inst, out);
 }
 
@@ -156,12 +163,13 @@ static bool indexes(const jitc_program *p) {
 
 jit_status jitc_write_end(jitc_writer *m, const jitc_options *o) {
     jitc_program_head *head = &m->program->head;
-    size_t bytes = 0;
+    const jitc_slot *slot = m->plan->slot;
+    size_t outputs = m->group->outputs, bytes = 0;
     if (!head->count) /* all that it was to compute is computed where it is used */
         m->group->lanes = 0;
-    for (size_t i = 0; i < m->group->outputs; ++i)
-        bytes += m->plan->slot[m->group->output[i]].used_bytes;
-    if (bytes >= STREAM_BYTES)
+    for (size_t i = 0; i < outputs; ++i)
+        bytes += slot[m->group->output[i]].used_bytes;
+    if (outputs && is_large(jitc_node_at(m->graph, slot[m->group->output[0]].node), bytes))
         head->flags |= JITC_PROGRAM_STREAM;
     if (m->scratch)
         TRY(add_scratch(m));
