@@ -107,18 +107,23 @@ static bool has_driver(const jitc_cuda_rest *r) {
 
 static CUresult enter(const jitc_cuda_rest *r, int *mode) {
     *mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!jitc_exit_enter_calls())
+        return CUDA_ERROR_DEINITIALIZED;
     CUresult result = r->cuda.ThreadExchangeStreamCaptureMode(mode);
+    if (result == CUDA_SUCCESS) {
+        result = r->cuda.CtxPushCurrent(r->context);
+        if (result != CUDA_SUCCESS)
+            r->cuda.ThreadExchangeStreamCaptureMode(mode);
+    }
     if (result != CUDA_SUCCESS)
-        return result;
-    result = r->cuda.CtxPushCurrent(r->context);
-    if (result != CUDA_SUCCESS)
-        r->cuda.ThreadExchangeStreamCaptureMode(mode);
+        jitc_exit_leave_calls();
     return result;
 }
 
 static void leave(const jitc_cuda_rest *r, int mode) {
     jitc_cuda_pop(&r->cuda, r->context);
     r->cuda.ThreadExchangeStreamCaptureMode(&mode);
+    jitc_exit_leave_calls();
 }
 
 /* The driver may be gone, at exit: then so is everything. */
@@ -129,10 +134,13 @@ static void end(jitc_cuda_rest *r) {
         leave(r, mode);
     }
     mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    if (!jitc_exit_enter_calls())
+        return;
     if (r->cuda.ThreadExchangeStreamCaptureMode(&mode) == CUDA_SUCCESS) {
         r->cuda.PrimaryCtxRelease(r->device);
         r->cuda.ThreadExchangeStreamCaptureMode(&mode);
     }
+    jitc_exit_leave_calls();
 }
 
 static void unref(jitc_cuda_rest *r) {

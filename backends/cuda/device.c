@@ -1,5 +1,6 @@
 /* device.c: opening devices; entering and leaving their contexts.  Layer: cuda. */
 #include "cuda/detach.h"
+#include "core/exit.h"
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
@@ -89,9 +90,17 @@ static jit_status retain(jitc_cuda_device *d) {
 }
 
 static jit_status open_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
-    TRY(read_attributes(d));
-    describe(d);
-    TRY(retain(d));
+    if (!jitc_exit_enter_calls())
+        return jitc_fail(JIT_UNAVAILABLE, "cuda: the process is exiting");
+    jit_status status = read_attributes(d);
+    if (status == JIT_OK) {
+        describe(d);
+        status = retain(d);
+    }
+    if (status == JIT_OK)
+        jitc_exit_guard(); /* whatever the driver has registered for the exit comes after ours */
+    jitc_exit_leave_calls();
+    TRY(status);
     jitc_store_release(&d->opened, true); /* pairs with jitc_cuda_device_get */
     return JIT_OK;
 }
@@ -119,6 +128,8 @@ static CUresult push(const jitc_cuda_device *d, jitc_cuda_scope *scope, jitc_cud
     CUcontext current = NULL;
     *scope = (jitc_cuda_scope) {0};
     *f = JITC_CU_ThreadExchangeStreamCaptureMode;
+    if (!jitc_exit_enter_calls())
+        return CUDA_ERROR_DEINITIALIZED; /* what the driver would say */
     CUresult result = relax(c, scope);
     if (result == CUDA_SUCCESS) {
         *f = JITC_CU_CtxGetCurrent;
@@ -132,7 +143,9 @@ static CUresult push(const jitc_cuda_device *d, jitc_cuda_scope *scope, jitc_cud
     if (result != CUDA_SUCCESS) {
         unrelax(c, scope);
         scope->relaxed = false;
+        jitc_exit_leave_calls();
     }
+    scope->entered = result == CUDA_SUCCESS;
     return result;
 }
 
@@ -171,4 +184,6 @@ void jitc_cuda_leave(jitc_cuda_device *d, const jitc_cuda_scope *scope) {
     if (scope->pushed)
         jitc_cuda_pop(&d->backend->cuda, d->context);
     unrelax(&d->backend->cuda, scope);
+    if (scope->entered)
+        jitc_exit_leave_calls();
 }

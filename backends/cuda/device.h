@@ -89,6 +89,7 @@ jit_status jitc_cuda_device_get(jitc_backend *b, int ordinal, jitc_cuda_device *
 
 /** What a thread had before it entered. */
 typedef struct jitc_cuda_scope {
+    bool entered; /* the exit of the process waits */
     bool pushed;  /* the context, on the thread's stack */
     bool relaxed; /* `mode` is what the thread's capture mode was */
     int mode;

@@ -1,5 +1,6 @@
 /* driver.c: finding, opening and asking the CUDA driver.  Layer: cuda.  May include: core. */
 #include "cuda/driver.h"
+#include "core/exit.h"
 #include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
@@ -86,6 +87,7 @@ jit_status jitc_cuda_open(const char *path, jitc_cuda *out) {
         return status;
     }
     TRY(initialise(&c)); /* has started threads and files of its own: the library stays */
+    jitc_exit_guard();
     *out = c;
     return JIT_OK;
 }

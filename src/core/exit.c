@@ -13,6 +13,16 @@ static struct {
 static _Thread_local int own_inside; /* how often the thread is inside */
 static _Thread_local bool own_exit;  /* it is the thread that ends the process */
 
+/* Calls of drivers that are under way. Each thread counts in one place, so that those that launch
+ * all the time do not wait for one another's line of the caches. */
+enum { PLACES = 16, LONGEST_MS = 2000 };
+static struct {
+    _Alignas(64) atomic_int inside;
+} calls[PLACES];
+static atomic_uint next_place;
+static _Thread_local unsigned own_place; /* 0: none yet */
+static _Thread_local int own_calls;
+
 /* Compilations take long: not worth a core. */
 static void pause_thread(void) {
     nanosleep(&(struct timespec) {.tv_nsec = 50000}, NULL);
@@ -44,11 +54,36 @@ void jitc_exit_leave(void) {
     jitc_add_seq(&process.inside, -1);
 }
 
+bool jitc_exit_enter_calls(void) {
+    if (__builtin_expect(!own_place, 0))
+        own_place = 1 + jitc_add_relaxed(&next_place, 1u) % PLACES;
+    jitc_add_seq(&calls[own_place - 1].inside, 1); /* before the load; pairs with wait_for_work */
+    ++own_calls;
+    if (__builtin_expect(!jitc_load_seq(&process.exiting), 1) || own_exit || own_calls > 1)
+        return true;
+    jitc_exit_leave_calls();
+    return false;
+}
+
+void jitc_exit_leave_calls(void) {
+    --own_calls;
+    jitc_add_seq(&calls[own_place - 1].inside, -1);
+}
+
+static bool has_calls(void) {
+    int inside = 0;
+    for (int i = 0; i < PLACES; ++i)
+        inside += jitc_load_seq(&calls[i].inside);
+    return inside > own_calls;
+}
+
 static void wait_for_work(void) {
     own_exit = true;
-    jitc_store_seq(&process.exiting, true); /* before the load; pairs with jitc_exit_enter */
+    jitc_store_seq(&process.exiting, true); /* before the loads; pairs with who enters */
     while (jitc_load_seq(&process.inside) > own_inside) /* a library itself may end the process */
         sched_yield();
+    for (int i = 0; i < LONGEST_MS * 20 && has_calls(); ++i)
+        pause_thread();
 }
 
 void jitc_exit_guard(void) {
@@ -68,5 +103,9 @@ void jitc_exit_fork_release(void) {
 void jitc_exit_forked(void) {
     jitc_store_seq(&process.forking, 0);
     jitc_store_seq(&process.inside, own_inside);
+    for (int i = 0; i < PLACES; ++i)
+        jitc_store_seq(&calls[i].inside, 0);
+    if (own_calls)
+        jitc_store_seq(&calls[own_place - 1].inside, own_calls);
     jitc_store_seq(&process.exiting, own_exit); /* another thread's exit is none of the child's */
 }

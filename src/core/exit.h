@@ -19,6 +19,12 @@ void jitc_exit_leave(void);
 /** The same for work that an exit need not wait for, such as opening a library. */
 void jitc_exit_enter_short(void);
 
+/** Before and after calls of a driver, which are many and short, may wait for a device, and may be
+ * made under locks: no fork waits for them, and an exit not for ever. Any thread; they nest. False
+ * if the process exits by another thread: the driver is as good as gone. */
+bool jitc_exit_enter_calls(void);
+void jitc_exit_leave_calls(void);
+
 /** Before fork(): wait until no other thread is inside, and let none in. */
 void jitc_exit_fork_hold(void);
 /** After it, in the parent. */

@@ -3,6 +3,7 @@
 #include "state.h"
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -41,6 +42,20 @@ static CUresult check(int needs) {
     return c->error != CUDA_SUCCESS || needs != SIM_UNSAFE ? c->error : sim_capture_forbids();
 }
 
+/* The real driver takes itself apart when the process exits: whoever is inside then crashes. */
+static int inside;
+
+void sim_wait_inside(bool waits) {
+    __atomic_add_fetch(&inside, waits ? -1 : 1, __ATOMIC_SEQ_CST);
+}
+
+void sim_check_exit(void) {
+    if (__atomic_load_n(&inside, __ATOMIC_SEQ_CST) == 0)
+        return;
+    fprintf(stderr, "simcuda: the process exits while a thread is inside of the driver\n");
+    abort();
+}
+
 CUresult sim_begin(sim_entry *e, int needs) {
     CUresult result = sim_enter(e);
     if (result == CUDA_SUCCESS && __atomic_load_n(&owner, __ATOMIC_RELAXED) != 0 &&
@@ -48,6 +63,7 @@ CUresult sim_begin(sim_entry *e, int needs) {
         return CUDA_ERROR_NOT_INITIALIZED; /* a child, where no worker runs: not even the lock */
     if (result != CUDA_SUCCESS)
         return result;
+    sim_wait_inside(false);
     sim_lock();
     refusal = CUDA_SUCCESS;
     result = check(needs);
@@ -58,6 +74,7 @@ CUresult sim_end(const sim_entry *e, CUresult result) {
     if (sim_initialised())
         __atomic_store_n(&owner, getpid(), __ATOMIC_RELAXED);
     sim_unlock();
+    sim_wait_inside(true);
     if (result == CUDA_ERROR_INVALID_HANDLE && refusal != CUDA_SUCCESS)
         result = refusal;
     sim_trace_end(e, result);

@@ -43,9 +43,15 @@ sim_point sim_stream_end(sim_stream *s) {
     return (sim_point) {s, s->queued};
 }
 
+static void wait_for_change(void) {
+    sim_wait_inside(true);
+    pthread_cond_wait(&q.changed, &q.lock);
+    sim_wait_inside(false);
+}
+
 CUresult sim_point_wait(sim_point p, const sim_context *c) {
     while (!sim_point_done(p))
-        pthread_cond_wait(&q.changed, &q.lock);
+        wait_for_change();
     return c->error;
 }
 
@@ -53,7 +59,7 @@ CUresult sim_context_wait(sim_context *c) {
     uint64_t last = q.order; /* what others queue meanwhile is not waited for */
     for (sim_stream *s = sim_streams(); s; s = s->next)
         while (s->object.context == c && s->head && s->head->order <= last)
-            pthread_cond_wait(&q.changed, &q.lock);
+            wait_for_change();
     return c->error;
 }
 
@@ -264,6 +270,7 @@ static void at_exit(void) {
     pthread_t threads[2];
     if (q.process != getpid())
         return; /* a child without them */
+    sim_check_exit();
     sim_lock();
     bool stops = stop_threads(threads);
     sim_unlock();

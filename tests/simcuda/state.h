@@ -320,6 +320,10 @@ enum { SIM_NOTHING, SIM_INIT, SIM_NEEDS_CONTEXT, SIM_UNSAFE };
 CUresult sim_begin(sim_entry *e, int needs);
 /** It ends with `result`: the lock is released. */
 CUresult sim_end(const sim_entry *e, CUresult result);
+/** The entry point that runs begins to wait for the device, or has waited. */
+void sim_wait_inside(bool waits);
+/** The process exits: end it at once if any entry point runs that does not wait. */
+void sim_check_exit(void);
 /** Why the entry point that runs did not find what it needs: it gives this instead of
  *  CUDA_ERROR_INVALID_HANDLE. */
 void sim_refuse(CUresult why);
