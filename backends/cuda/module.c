@@ -102,17 +102,19 @@ static bool allow_memory(const jitc_cuda_device *d, CUfunction function) {
 
 static void find_room(const jitc_cuda_device *d, const jitc_cuda_kernel *k, jitc_cuda_code *l) {
     const jitc_cuda *c = &d->backend->cuda;
-    bool more = allow_memory(d, l->function[0]);
-    if (k->shape.kind == JITC_SHAPE_SORT)
-        more = allow_memory(d, l->function[JITC_CUDA_SORT_COUNT]) &&
-               allow_memory(d, l->function[JITC_CUDA_SORT_PASS]) &&
-               allow_memory(d, l->function[JITC_CUDA_SORT_SMALL]);
-    l->room =
-        (jitc_cuda_room) {.multiprocessors = (uint32_t) d->multiprocessors,
-                          .block_bytes = more ? (uint32_t) d->block_bytes : USUAL_BYTES,
-                          .all_bytes = (uint32_t) d->multiprocessor_bytes,
-                          .threads = {resident_threads(c, l->function[0], JITC_CUDA_SMALL_BLOCK),
-                                      resident_threads(c, l->function[0], JITC_CUDA_LARGE_BLOCK)}};
+    CUfunction *f = l->function;
+    bool more;
+    l->room = (jitc_cuda_room) {.multiprocessors = (uint32_t) d->multiprocessors,
+                                .all_bytes = (uint32_t) d->multiprocessor_bytes};
+    if (k->shape.kind == JITC_SHAPE_SORT) {
+        more = allow_memory(d, f[JITC_CUDA_SORT_COUNT]) &&
+               allow_memory(d, f[JITC_CUDA_SORT_PASS]) && allow_memory(d, f[JITC_CUDA_SORT_SMALL]);
+    } else {
+        more = allow_memory(d, f[0]);
+        l->room.threads[0] = resident_threads(c, f[0], JITC_CUDA_SMALL_BLOCK);
+        l->room.threads[1] = resident_threads(c, f[0], JITC_CUDA_LARGE_BLOCK);
+    }
+    l->room.block_bytes = more ? (uint32_t) d->block_bytes : USUAL_BYTES;
 }
 
 static jit_status find_function(jitc_cuda_device *d, const jitc_cuda_kernel *k, const char *suffix,

@@ -1,6 +1,7 @@
 /* shape.c: kernels that combine lanes: how they are laid out and launched.
  * Layer: cuda.  May include: core, ir. */
 #include "cuda/shape.h"
+#include "core/arith.h"
 #include "cuda/text_parts.h"
 
 enum {
@@ -96,12 +97,8 @@ jitc_cuda_shape jitc_cuda_shape_of(const jitc_program *p) {
 
 /* Launches. */
 
-static uint64_t ceil_div(uint64_t a, uint64_t b) {
-    return a / b + (a % b != 0);
-}
-
 static uint64_t reduce_blocks(const jitc_cuda_shape *s, uint64_t lanes) {
-    uint64_t tiles = ceil_div(lanes, s->tile), most = ceil_div(tiles, REDUCE_TILES);
+    uint64_t tiles = jitc_ceil_div(lanes, s->tile), most = jitc_ceil_div(tiles, REDUCE_TILES);
     if (most < REDUCE_BLOCKS)
         most = REDUCE_BLOCKS;
     return tiles < most ? tiles : most;
@@ -130,13 +127,13 @@ static uint32_t chunk_log_of(uint64_t length) {
 static void plan_blocks(uint64_t lanes, uint64_t length, jitc_cuda_plan *out) {
     if (length > lanes)
         length = lanes;
-    uint64_t count = ceil_div(lanes, length), chunks = 1;
+    uint64_t count = jitc_ceil_div(lanes, length), chunks = 1;
     uint32_t team_log = team_log_of(length), log = chunk_log_of(length);
     if (log) {
-        chunks = ceil_div(length, (uint64_t) 1 << log);
+        chunks = jitc_ceil_div(length, (uint64_t) 1 << log);
         out->tickets = count;
     }
-    out->blocks = ceil_div(count * chunks, JITC_CUDA_TEAM_THREADS >> team_log);
+    out->blocks = jitc_ceil_div(count * chunks, JITC_CUDA_TEAM_THREADS >> team_log);
     out->mode = team_log | (uint64_t) log << 16;
 }
 
@@ -158,7 +155,7 @@ jitc_cuda_plan jitc_cuda_plan_of(const jitc_cuda_shape *s, uint64_t lanes, const
             break;
         case JITC_SHAPE_BLOCK_REDUCE: plan_blocks(lanes, params[s->length], &plan); break;
         default:
-            plan.blocks = ceil_div(lanes, s->tile);
+            plan.blocks = jitc_ceil_div(lanes, s->tile);
             plan.mode = multiprocessors; /* for how far ahead memory is fetched */
             plan.sums = plan.blocks > 1 ? sums_of(plan.blocks, s->words) : 0;
             break;

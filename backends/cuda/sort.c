@@ -1,5 +1,6 @@
 /* sort.c: see sort.h.  Layer: cuda. */
 #include "cuda/sort.h"
+#include "core/arith.h"
 
 enum {
     VALUES = 256, /* of a byte */
@@ -10,7 +11,6 @@ enum {
     FEW_ELEMENTS = 1 << 21, /* less than so many elements, */
     MOST_COLUMNS = 5,       /* and more than the lanes of a warp no use */
     MULTIPROCESSOR_THREADS = 2048, /* at most, of all devices */
-    RESERVED_BYTES = 1 << 10,      /* that the driver has of each block's memory */
     ROOM = 256                     /* alignment of what lies in scratch memory */
 };
 
@@ -37,20 +37,14 @@ jitc_cuda_sort_shape jitc_cuda_sort_shape_of(const jitc_program *p) {
     return s;
 }
 
-static uint64_t ceil_div(uint64_t a, uint64_t b) {
-    return (a + b - 1) / b;
-}
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
 static uint64_t rounded(uint64_t bytes) {
-    return ceil_div(bytes, ROOM) * ROOM;
+    return jitc_ceil_div(bytes, ROOM) * ROOM;
 }
 static uint32_t tile_of(const jitc_cuda_sort_shape *s) {
     return JITC_CUDA_SORT_THREADS * s->items;
 }
 static uint64_t tiles_of(const jitc_cuda_sort_shape *s, uint64_t n) {
-    return ceil_div(n, tile_of(s));
+    return jitc_ceil_div(n, tile_of(s));
 }
 uint32_t jitc_cuda_sort_counts(const jitc_cuda_sort_shape *s) {
     return s->passes * VALUES + ROOM / 8;
@@ -88,12 +82,13 @@ static jitc_cuda_sort_launch count(const jitc_cuda_sort_shape *s, uint64_t n,
     while (log2 && column << log2 > room->block_bytes)
         --log2;
     unsigned bytes = column << log2;
-    uint64_t resident = least(MULTIPROCESSOR_THREADS / JITC_CUDA_SORT_COUNTERS,
-                              room->all_bytes / (bytes + RESERVED_BYTES));
-    return (jitc_cuda_sort_launch) {JITC_CUDA_SORT_COUNT,
-                                    least(ceil_div(n, COUNT_ROWS * JITC_CUDA_SORT_COUNTERS),
-                                          (resident ? resident : 1) * room->multiprocessors),
-                                    JITC_CUDA_SORT_COUNTERS, bytes, log2};
+    uint64_t resident = jitc_least(MULTIPROCESSOR_THREADS / JITC_CUDA_SORT_COUNTERS,
+                                   room->all_bytes / (bytes + JITC_CUDA_RESERVED_BYTES));
+    return (jitc_cuda_sort_launch) {
+        JITC_CUDA_SORT_COUNT,
+        jitc_least(jitc_ceil_div(n, COUNT_ROWS * JITC_CUDA_SORT_COUNTERS),
+                   (resident ? resident : 1) * room->multiprocessors),
+        JITC_CUDA_SORT_COUNTERS, bytes, log2};
 }
 
 unsigned jitc_cuda_plan_sort(const jitc_cuda_sort_shape *s, uint64_t n, const jitc_cuda_room *room,
@@ -104,10 +99,11 @@ unsigned jitc_cuda_plan_sort(const jitc_cuda_sort_shape *s, uint64_t n, const ji
                                                  tile_bytes(s), 0};
         return number;
     }
-    out[number++] = (jitc_cuda_sort_launch) {JITC_CUDA_SORT_CLEAR,
-                                             least(ceil_div(clear_words(s, n), CLEAR_THREADS),
-                                                   (uint64_t) CLEAR_BLOCKS * room->multiprocessors),
-                                             CLEAR_THREADS, 0, 0};
+    out[number++] =
+        (jitc_cuda_sort_launch) {JITC_CUDA_SORT_CLEAR,
+                                 jitc_least(jitc_ceil_div(clear_words(s, n), CLEAR_THREADS),
+                                            (uint64_t) CLEAR_BLOCKS * room->multiprocessors),
+                                 CLEAR_THREADS, 0, 0};
     out[number++] = count(s, n, room);
     out[number++] = (jitc_cuda_sort_launch) {JITC_CUDA_SORT_BEGIN, s->passes, VALUES, 0, 0};
     for (uint32_t pass = 0; pass < s->passes; ++pass)

@@ -1,6 +1,7 @@
 /* targets.c: kernels that combine values into elements of arrays: how they are laid out and
  * launched.  Layer: cuda.  May include: core, ir. */
 #include "cuda/targets.h"
+#include "core/arith.h"
 #include "cuda/text_parts.h"
 
 enum {
@@ -11,7 +12,6 @@ enum {
     LANES_PER_COLUMN = 64,    /* and in columns where there are so many for each of theirs */
     COLUMNS_BYTES = 64 << 10, /* of a block's memory, at most */
     SMALL_BYTES = 64 << 10,   /* of small blocks: with more, too few of them run at once */
-    RESERVED_BYTES = 1 << 10, /* that the driver has of each block's memory */
     THREAD_LANES = 16,        /* of a launch, at least, before there are more blocks; */
     FEW_LANES = 4,            /* where each takes long, until all multiprocessors have one */
     WARP = 32
@@ -79,13 +79,6 @@ uint32_t jitc_cuda_target_of(const jitc_program *p, uint32_t inst) {
 
 /* Launches. */
 
-static uint64_t ceil_div(uint64_t a, uint64_t b) {
-    return a / b + (a % b != 0);
-}
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-
 /* Bytes of the block's memory for a target, and where it is combined. */
 static uint64_t place(const jitc_cuda_target *t, uint64_t lanes, uint64_t size, uint64_t left,
                       uint32_t *where) {
@@ -108,11 +101,12 @@ static uint64_t place(const jitc_cuda_target *t, uint64_t lanes, uint64_t size, 
 /* Where nothing is combined in blocks: as many as there are lanes, small ones if those are few. */
 static void plan_in_place(const jitc_cuda_targets *t, uint64_t lanes, const jitc_cuda_room *room,
                           uint32_t block, jitc_cuda_targets_plan *out) {
-    uint64_t threads = ceil_div(lanes, t->rows), share = ceil_div(threads, room->multiprocessors);
+    uint64_t threads = jitc_ceil_div(lanes, t->rows),
+             share = jitc_ceil_div(threads, room->multiprocessors);
     if (share < block)
-        block = (uint32_t) ceil_div(share, WARP) * WARP;
+        block = (uint32_t) jitc_ceil_div(share, WARP) * WARP;
     out->block = block;
-    out->blocks = ceil_div(threads, block);
+    out->blocks = jitc_ceil_div(threads, block);
 }
 
 /* Are all that are combined in blocks combined by instructions? */
@@ -126,7 +120,8 @@ static bool are_direct(const jitc_cuda_targets *t, uint32_t places) {
 /* Blocks whose threads have at least so many lanes. */
 static uint64_t blocks_of(const jitc_cuda_targets *t, uint64_t lanes, uint32_t block,
                           uint32_t thread_lanes) {
-    return ceil_div(lanes, (uint64_t) block * (t->rows > thread_lanes ? t->rows : thread_lanes));
+    return jitc_ceil_div(lanes,
+                         (uint64_t) block * (t->rows > thread_lanes ? t->rows : thread_lanes));
 }
 
 /* Large blocks: there are fewer, whose copies are combined at the end. But more threads meet at an
@@ -141,13 +136,13 @@ static void plan_in_blocks(const jitc_cuda_targets *t, uint64_t lanes, const jit
                            jitc_cuda_targets_plan *out) {
     bool direct = are_direct(t, out->places), large = want_large(out, room, direct);
     out->block = large ? JITC_CUDA_LARGE_BLOCK : JITC_CUDA_SMALL_BLOCK;
-    uint64_t resident =
-        least(room->threads[large] / out->block, room->all_bytes / (out->bytes + RESERVED_BYTES));
+    uint64_t resident = jitc_least(room->threads[large] / out->block,
+                                   room->all_bytes / (out->bytes + JITC_CUDA_RESERVED_BYTES));
     resident = resident ? resident : 1;
     out->blocks = blocks_of(t, lanes, out->block, THREAD_LANES);
     if (!direct && out->blocks < room->multiprocessors)
-        out->blocks = least(blocks_of(t, lanes, out->block, FEW_LANES), room->multiprocessors);
-    out->blocks = least(out->blocks, resident * room->multiprocessors);
+        out->blocks = jitc_least(blocks_of(t, lanes, out->block, FEW_LANES), room->multiprocessors);
+    out->blocks = jitc_least(out->blocks, resident * room->multiprocessors);
 }
 
 jitc_cuda_targets_plan jitc_cuda_plan_targets(const jitc_cuda_targets *t, uint64_t lanes,

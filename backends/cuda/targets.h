@@ -9,6 +9,8 @@
 #include "ir/program.h"
 
 enum { JITC_CUDA_TARGETS = 16, JITC_CUDA_COLUMNS = 32 };
+/** Of each block's memory, the driver's. */
+enum { JITC_CUDA_RESERVED_BYTES = 1 << 10 };
 
 /** Where a target is combined: two bits of the second hidden parameter. */
 enum {

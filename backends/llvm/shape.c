@@ -6,6 +6,7 @@
  *
  * Queueing copies them, so that they live as long as the task, and are its own. */
 #include "llvm/shape.h"
+#include "core/arith.h"
 #include "core/mem.h"
 #include "llvm/cost.h"
 #include "llvm/reduce.h"
@@ -43,12 +44,6 @@ static const jitc_shape_plan *plan_of(const uint64_t *words) {
 static _Atomic uint64_t *shared(const uint64_t *words, unsigned word) {
     return (_Atomic uint64_t *) (uintptr_t) &words[word];
 }
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
-static uint64_t divide_up(uint64_t a, uint64_t b) {
-    return a / b + (a % b != 0);
-}
 static uint64_t *slots_of(const uint64_t *words) {
     return (uint64_t *) (uintptr_t) words[WORDS + plan_of(words)->scratch + 1];
 }
@@ -65,14 +60,14 @@ static void run(const uint64_t *words, uint64_t begin, uint64_t end, uint64_t st
 
 static void combine_partials(const uint64_t *words) {
     const jitc_shape_plan *s = plan_of(words);
-    uint64_t blocks = divide_up(words[LANES], words[BLOCK]), parts = words[PARTS];
+    uint64_t blocks = jitc_ceil_div(words[LANES], words[BLOCK]), parts = words[PARTS];
     for (uint64_t b = 0; b < blocks; b++) {
         uint64_t *slots = slots_of(words) + b * parts * s->count;
-        uint64_t lanes = least(words[BLOCK], words[LANES] - b * words[BLOCK]);
+        uint64_t lanes = jitc_least(words[BLOCK], words[LANES] - b * words[BLOCK]);
         for (uint32_t n = 0; n < s->count; n++) {
             const jitc_combining *c = &s->all[n];
-            uint64_t total =
-                jitc_slots_total(c->op, c->sum, slots + n, divide_up(lanes, JITC_CHUNK), s->count);
+            uint64_t total = jitc_slots_total(c->op, c->sum, slots + n,
+                                              jitc_ceil_div(lanes, JITC_CHUNK), s->count);
             jitc_slot_store(c->type, total, output(words, c->out), b);
         }
     }
@@ -81,10 +76,10 @@ static void combine_partials(const uint64_t *words) {
 /** Chunks `unit` ... of one block, as many as there are before `end`; how many. */
 static uint64_t run_chunks(const uint64_t *words, uint64_t unit, uint64_t end) {
     uint64_t parts = words[PARTS], block = unit / parts, chunk = unit % parts;
-    uint64_t count = least(end - unit, parts - chunk);
+    uint64_t count = jitc_least(end - unit, parts - chunk);
     uint64_t first = block * words[BLOCK], from = first + chunk * JITC_CHUNK;
-    uint64_t to = least(words[LANES], first + words[BLOCK]);
-    to = least(to, from + count * JITC_CHUNK);
+    uint64_t to = jitc_least(words[LANES], first + words[BLOCK]);
+    to = jitc_least(to, from + count * JITC_CHUNK);
     if (from < to)
         run(words, from, to, JITC_CHUNK, unit);
     return count;
@@ -92,7 +87,7 @@ static uint64_t run_chunks(const uint64_t *words, uint64_t unit, uint64_t end) {
 
 static void reduce_task(uint64_t begin, uint64_t end, const uint64_t *words) {
     if (words[PARTS] == 1) {
-        uint64_t to = least(words[LANES], end * words[BLOCK]);
+        uint64_t to = jitc_least(words[LANES], end * words[BLOCK]);
         run(words, begin * words[BLOCK], to, words[STEP], begin);
         return;
     }
@@ -109,16 +104,16 @@ static void plan_reduce(const jitc_shape_plan *s, uint64_t *words, jitc_task *t)
     uint64_t block = t->lanes, claim = t->block;
     if (s->shape == JITC_SHAPE_BLOCK_REDUCE && words[WORDS + s->lanes] < block)
         block = words[WORDS + s->lanes];
-    uint64_t parts = divide_up(block, JITC_CHUNK), unit = parts > 1 ? JITC_CHUNK : block;
+    uint64_t parts = jitc_ceil_div(block, JITC_CHUNK), unit = parts > 1 ? JITC_CHUNK : block;
     words[BLOCK] = block;
     words[PARTS] = parts;
     words[STEP] = block <= JITC_SHORT_BLOCK ? JITC_BLOCKS_LANES / block * block : unit;
     if (parts == 1)
         words[WORDS + s->scratch + 1] = 0; /* straight to the outputs */
     t->function = reduce_task;
-    t->lanes = divide_up(t->lanes, block) * parts;
+    t->lanes = jitc_ceil_div(t->lanes, block) * parts;
     t->block = claim > unit ? claim / unit : 1;
-    words[LEFT] = divide_up(t->lanes, t->block);
+    words[LEFT] = jitc_ceil_div(t->lanes, t->block);
 }
 
 /* ---- SCAN, COMPRESS: from block to block ---- */
@@ -167,7 +162,8 @@ static void scan_once(const uint64_t *words, uint64_t first, uint64_t last) {
     bool reverse = plan_of(words)->reverse;
     for (uint64_t i = 0; i < last - first; i++) {
         uint64_t c = reverse ? last - 1 - i : first + i;
-        run(words, c * JITC_CHUNK, least(words[LANES], (c + 1) * JITC_CHUNK), JITC_SCAN_TOTAL, 0);
+        run(words, c * JITC_CHUNK, jitc_least(words[LANES], (c + 1) * JITC_CHUNK), JITC_SCAN_TOTAL,
+            0);
         chain(words, c);
     }
 }
@@ -175,11 +171,11 @@ static void scan_once(const uint64_t *words, uint64_t first, uint64_t last) {
 /** The totals first, so that the next block can start: then the scan finds all in the caches. */
 static void scan_twice(const uint64_t *words, uint64_t n, uint64_t first, uint64_t last) {
     const jitc_shape_plan *s = plan_of(words);
-    uint64_t begin = first * JITC_CHUNK, end = least(words[LANES], last * JITC_CHUNK);
+    uint64_t begin = first * JITC_CHUNK, end = jitc_least(words[LANES], last * JITC_CHUNK);
     uint64_t whole = s->reverse || s->stores ? end : end / JITC_CHUNK * JITC_CHUNK;
     if (begin < whole) /* nobody wants the total of the last chunk, if it is not whole */
         run(words, begin, whole, JITC_CHUNK, jitc_scan_slot(first, s->reverse, true));
-    uint64_t summed = divide_up(whole, JITC_CHUNK) - first;
+    uint64_t summed = jitc_ceil_div(whole, JITC_CHUNK) - first;
     wait_for_turn(words, n);
     for (uint64_t i = 0; i < summed; i++)
         chain(words, s->reverse ? last - 1 - i : first + i);
@@ -206,11 +202,11 @@ static bool needs_totals(const jitc_shape_plan *s, uint64_t chunks) {
 
 static void scan_task(uint64_t begin, uint64_t end, const uint64_t *words) {
     const jitc_shape_plan *s = plan_of(words);
-    uint64_t chunks = divide_up(words[LANES], JITC_CHUNK), size = words[BLOCK] / JITC_CHUNK;
-    uint64_t blocks = divide_up(chunks, size);
+    uint64_t chunks = jitc_ceil_div(words[LANES], JITC_CHUNK), size = words[BLOCK] / JITC_CHUNK;
+    uint64_t blocks = jitc_ceil_div(chunks, size);
     for (uint64_t n = begin; n < end; n++) {
         uint64_t block = s->reverse ? blocks - 1 - n : n;
-        uint64_t first = block * size, last = least(chunks, first + size);
+        uint64_t first = block * size, last = jitc_least(chunks, first + size);
         if (chunks == 1) /* no memory was asked for */
             ((uint64_t *) (uintptr_t) words)[WORDS + s->scratch + 1] = (uintptr_t) &words[SLOTS];
         if (n == 0)
@@ -243,7 +239,7 @@ static void pass_numbers(const uint64_t *words, uint64_t n, uint64_t after) {
 static void compress_block(const uint64_t *words, uint64_t n, uint64_t *few) {
     const jitc_shape_plan *s = plan_of(words);
     jitc_task_function f;
-    uint64_t begin = n * words[BLOCK], end = least(words[LANES], begin + words[BLOCK]);
+    uint64_t begin = n * words[BLOCK], end = jitc_least(words[LANES], begin + words[BLOCK]);
     memcpy(&f, &words[FUNCTION], sizeof f);
     if (few)
         ((uint64_t *) (uintptr_t) words)[WORDS + s->scratch + 1] = (uintptr_t) few;
@@ -272,7 +268,7 @@ static void plan_ordered(const jitc_shape_plan *s, uint64_t *words, jitc_task *t
     uint64_t block = threads == 1 || share > SCAN_BLOCK ? SCAN_BLOCK : share;
     block = block && t->block > JITC_CHUNK ? block : JITC_CHUNK;
     words[BLOCK] = block;
-    t->lanes = divide_up(t->lanes, block);
+    t->lanes = jitc_ceil_div(t->lanes, block);
     t->block = 1;
     t->ascending = true; /* see wait_for_turn */
     t->function = s->shape == JITC_SHAPE_SCAN ? scan_task : compress_task;
@@ -311,7 +307,7 @@ jit_status jitc_shape_launch(const jitc_shape_plan *s, jitc_queue *q, int thread
 }
 
 size_t jitc_shape_scratch(const jitc_shape_plan *s, uint64_t lanes) {
-    uint64_t chunks = divide_up(lanes, JITC_CHUNK);
+    uint64_t chunks = jitc_ceil_div(lanes, JITC_CHUNK);
     if (lanes <= JITC_CHUNK)
         return 0;
     switch (s->shape) {
