@@ -1,6 +1,6 @@
 /* device.c: opening devices; entering and leaving their contexts.  Layer: cuda. */
-#include "cuda/detach.h"
 #include "core/exit.h"
+#include "cuda/detach.h"
 #include <stdio.h>
 
 /* Raised when the code made of a program changes. */
