@@ -59,11 +59,40 @@ static bool lane(program *p, const fuzz_step *s, const int *index_mask, size_t i
     return inside;
 }
 
+/* By steps that compute in each lane. */
+static bool depends(const program *p, int i, int on) {
+    bool does[MAX_STEPS] = {0};
+    does[on] = true;
+    for (int k = on + 1; k <= i; ++k)
+        for (int n = 0; n < 3 && p->step[k].kind <= GATHER; ++n)
+            does[k] = does[k] || (p->step[k].in[n] >= 0 && does[p->step[k].in[n]]);
+    return does[i];
+}
+
+static int block_around(const program *p, int i) {
+    int found = -1;
+    for (int b = 0; b < p->blocks; ++b)
+        if (p->block[b].begin < i && (i < p->block[b].end || !p->block[b].end))
+            found = b; /* those inside come later */
+    return found;
+}
+
+/* What depends on no state of a block is computed, and its indices are checked, in all lanes. So
+ * certainly not what the loop's counter is in. */
+static bool may_be_everywhere(const program *p, const fuzz_step *s) {
+    int i = (int) (s - p->step), around = block_around(p, i);
+    return around < 0 || p->block[around].form != LOOP ||
+           !depends(p, i, p->block[around].variable[0][0]);
+}
+
 static void value_gather(program *p, fuzz_step *s, const bool *active) {
     const fuzz_step *source = &p->step[s->in[0]];
-    for (size_t i = 0, at; i < s->size; ++i)
-        s->value[i] =
-            (!active || active[i]) && lane(p, source, s->in + 1, i, &at) ? value_at(source, at) : 0;
+    bool everywhere = may_be_everywhere(p, s);
+    for (size_t i = 0, at; i < s->size; ++i) {
+        bool runs = !active || active[i];
+        bool inside = (runs || everywhere) && lane(p, source, s->in + 1, i, &at);
+        s->value[i] = runs && inside ? value_at(source, at) : 0;
+    }
 }
 
 static void copy(const program *p, fuzz_step *s, int from) {
