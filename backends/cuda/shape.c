@@ -7,7 +7,9 @@
 enum {
     VECTOR_BYTES = 16,
     UNROLLED_WORK = 1200, /* of a tile, in a thread: compile time grows with it */
-    REDUCE_BLOCKS = 512,  /* a fixed number, so that sums are equal on all GPUs */
+    REDUCE_BLOCKS = 512,  /* such that sums are equal on all GPUs; of long arrays */
+    REDUCE_SHARE = 8,     /* more, with so many tiles each, so that multiprocessors end together, */
+    REDUCE_MANY = 2048,   /* but no more than these */
     REDUCE_TILES = 64,    /* of a block, at most: what is added one by one loses accuracy */
     SHORT = 4096,         /* blocks of lanes that a warp can do */
     LONG = 16384,         /* those that several blocks do, */
@@ -98,10 +100,11 @@ jitc_cuda_shape jitc_cuda_shape_of(const jitc_program *p) {
 /* Launches. */
 
 static uint64_t reduce_blocks(const jitc_cuda_shape *s, uint64_t lanes) {
-    uint64_t tiles = jitc_ceil_div(lanes, s->tile), most = jitc_ceil_div(tiles, REDUCE_TILES);
-    if (most < REDUCE_BLOCKS)
-        most = REDUCE_BLOCKS;
-    return tiles < most ? tiles : most;
+    uint64_t tiles = jitc_ceil_div(lanes, s->tile), least = jitc_ceil_div(tiles, REDUCE_TILES);
+    uint64_t blocks = jitc_least(jitc_ceil_div(tiles, REDUCE_SHARE), REDUCE_MANY);
+    if (blocks < REDUCE_BLOCKS)
+        blocks = jitc_least(tiles, REDUCE_BLOCKS);
+    return blocks < least ? least : blocks;
 }
 
 /** Binary logarithm of the threads that work on a block of lanes together. */
