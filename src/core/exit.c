@@ -1,6 +1,7 @@
 #include "core/exit.h"
 #include "core/error.h"
 #include "core/sync.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -15,7 +16,7 @@ static _Thread_local bool own_exit;  /* it is the thread that ends the process *
 
 /* Calls of drivers that are under way. Each thread counts in one place, so that those that launch
  * all the time do not wait for one another's line of the caches. */
-enum { PLACES = 16, LONGEST_MS = 2000 };
+enum { PLACES = 16, LONGEST_S = 2 };
 static struct {
     _Alignas(64) atomic_int inside;
 } calls[PLACES];
@@ -70,6 +71,12 @@ void jitc_exit_leave_calls(void) {
     jitc_add_seq(&calls[own_place - 1].inside, -1);
 }
 
+static int64_t seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
 static bool has_calls(void) {
     int inside = 0;
     for (int i = 0; i < PLACES; ++i)
@@ -78,11 +85,13 @@ static bool has_calls(void) {
 }
 
 static void wait_for_work(void) {
+    static int64_t until; /* of all that are registered, by the first one */
     own_exit = true;
     jitc_store_seq(&process.exiting, true); /* before the loads; pairs with who enters */
     while (jitc_load_seq(&process.inside) > own_inside) /* a library itself may end the process */
         sched_yield();
-    for (int i = 0; i < LONGEST_MS * 20 && has_calls(); ++i)
+    until = until ? until : seconds() + LONGEST_S;
+    while (has_calls() && seconds() <= until)
         pause_thread();
 }
 
