@@ -329,8 +329,10 @@ static void record(runner *r, int from, int to) {
             continue;
         if (s->kind >= BEGIN && !s->given)
             i = record_marker(r, i);
-        else if (s->given || s->kind < SECOND)
+        else if (s->given || s->kind < SECOND) {
+            jit_unref(r->var[i]); /* what a block has left there */
             r->var[i] = make(r, i);
+        }
         if ((s->kind < SECOND || s->given) && !r->var[i])
             fail(r, i, "recording");
         evaluate(r, i);

@@ -59,16 +59,6 @@ static bool lane(program *p, const fuzz_step *s, const int *index_mask, size_t i
     return inside;
 }
 
-/* By steps that compute in each lane. */
-static bool depends(const program *p, int i, int on) {
-    bool does[MAX_STEPS] = {0};
-    does[on] = true;
-    for (int k = on + 1; k <= i; ++k)
-        for (int n = 0; n < 3 && p->step[k].kind <= GATHER; ++n)
-            does[k] = does[k] || (p->step[k].in[n] >= 0 && does[p->step[k].in[n]]);
-    return does[i];
-}
-
 static int block_around(const program *p, int i) {
     int found = -1;
     for (int b = 0; b < p->blocks; ++b)
@@ -77,21 +67,45 @@ static int block_around(const program *p, int i) {
     return found;
 }
 
+/* What a step in a block has been computed from, by steps that compute in each lane. */
+typedef struct origin {
+    bool counter; /* of the loop */
+    bool others;  /* results of blocks inside */
+} origin;
+
+static origin origin_of(const program *p, int i, const fuzz_block *b) {
+    origin all[MAX_STEPS] = {0};
+    for (int k = b->begin; k <= i; ++k) {
+        const fuzz_step *s = &p->step[k];
+        all[k].counter = k == b->variable[0][0];
+        all[k].others = s->kind == RESULT;
+        for (int n = 0; n < 3 && s->kind <= GATHER; ++n)
+            if (s->in[n] >= b->begin) {
+                all[k].counter = all[k].counter || all[s->in[n]].counter;
+                all[k].others = all[k].others || all[s->in[n]].others;
+            }
+    }
+    return all[i];
+}
+
 /* What depends on no state of a block is computed, and its indices are checked, in all lanes. So
- * certainly not what the loop's counter is in. */
-static bool may_be_everywhere(const program *p, const fuzz_step *s) {
+ * certainly not what the loop's counter is in; and nobody knows of blocks in blocks. */
+static bool may_be_everywhere(program *p, const fuzz_step *s) {
     int i = (int) (s - p->step), around = block_around(p, i);
-    return around < 0 || p->block[around].form != LOOP ||
-           !depends(p, i, p->block[around].variable[0][0]);
+    if (around < 0)
+        return true;
+    const fuzz_block *b = &p->block[around];
+    origin from = origin_of(p, i, b);
+    p->outside = p->outside || b->parent >= 0 || from.others;
+    return b->form != LOOP || !from.counter;
 }
 
 static void value_gather(program *p, fuzz_step *s, const bool *active) {
     const fuzz_step *source = &p->step[s->in[0]];
     bool everywhere = may_be_everywhere(p, s);
     for (size_t i = 0, at; i < s->size; ++i) {
-        bool runs = !active || active[i];
-        bool inside = (runs || everywhere) && lane(p, source, s->in + 1, i, &at);
-        s->value[i] = runs && inside ? value_at(source, at) : 0;
+        bool computed = !active || active[i] || everywhere;
+        s->value[i] = computed && lane(p, source, s->in + 1, i, &at) ? value_at(source, at) : 0;
     }
 }
 
@@ -314,9 +328,11 @@ static void value_loop(program *p, fuzz_block *b, bool *active) {
         value_steps(p, b->part[0] + 1, b->condition, active);
         for (size_t i = 0; i < b->lanes; ++i)
             active[i] = active[i] && value_at(&p->step[p->step[b->condition].in[0]], i);
-        if (!any_of(active, b->lanes))
+        bool more = any_of(active, b->lanes);
+        if (more || round == 0) /* in no lane: for what may be computed in all */
+            value_steps(p, b->condition + 1, b->end, active);
+        if (!more)
             break;
-        value_steps(p, b->condition + 1, b->end, active);
         advance(p, b, active);
         if (round > 1000)
             abort();
