@@ -42,6 +42,7 @@ typedef struct producer {
     void *block;          /* what is freed */
     size_t bytes;         /* of it */
     atomic_int deleted;   /* calls of the deleter */
+    atomic_int ended;     /* the first one has returned */
     void (*hook)(void *); /* called by the deleter first, unless NULL */
     void *context;
 } producer;
