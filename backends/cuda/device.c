@@ -89,16 +89,20 @@ static jit_status retain(jitc_cuda_device *d) {
     return status;
 }
 
+/* What the driver registers for the exit when a context is made comes after ours. */
+static jit_status open_inside(jitc_cuda_device *d) {
+    static atomic_uint times;
+    TRY(read_attributes(d));
+    describe(d);
+    TRY(retain(d));
+    jitc_exit_guard_again(&times);
+    return JIT_OK;
+}
+
 static jit_status open_locked(jitc_cuda_device *d) REQUIRES(&d->lock) {
     if (!jitc_exit_enter_calls())
         return jitc_fail(JIT_UNAVAILABLE, "cuda: the process is exiting");
-    jit_status status = read_attributes(d);
-    if (status == JIT_OK) {
-        describe(d);
-        status = retain(d);
-    }
-    if (status == JIT_OK)
-        jitc_exit_guard(); /* whatever the driver has registered for the exit comes after ours */
+    jit_status status = open_inside(d);
     jitc_exit_leave_calls();
     TRY(status);
     jitc_store_release(&d->opened, true); /* pairs with jitc_cuda_device_get */

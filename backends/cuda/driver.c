@@ -86,8 +86,9 @@ jit_status jitc_cuda_open(const char *path, jitc_cuda *out) {
         dlclose(library);
         return status;
     }
+    static atomic_uint times;
     TRY(initialise(&c)); /* has started threads and files of its own: the library stays */
-    jitc_exit_guard();
+    jitc_exit_guard_again(&times);
     *out = c;
     return JIT_OK;
 }

@@ -192,9 +192,7 @@ static jit_status generate_inside(jitc_llvm_compiler *c, const jitc_program *p, 
  */
 static void guard_again(int level) {
     static atomic_uint compilations[JITC_LLVM_LEVELS]; /* of the process, as LLVM's tables are */
-    unsigned n = jitc_add_relaxed(&compilations[level], 1u) + 1;
-    if ((n & (n - 1)) == 0)
-        jitc_exit_guard();
+    jitc_exit_guard_again(&compilations[level]);
 }
 
 static jit_status generate(jitc_llvm_compiler *c, const jitc_program *p, int level,

@@ -99,6 +99,12 @@ void jitc_exit_guard(void) {
     atexit(wait_for_work); /* for each library: once more does no harm */
 }
 
+void jitc_exit_guard_again(atomic_uint *times) {
+    unsigned n = jitc_add_relaxed(times, 1u) + 1;
+    if ((n & (n - 1)) == 0)
+        jitc_exit_guard();
+}
+
 void jitc_exit_fork_hold(void) {
     jitc_add_seq(&process.forking, 1); /* before the load; pairs with jitc_exit_enter_short */
     while (jitc_load_seq(&process.inside) > own_inside)

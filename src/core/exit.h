@@ -8,10 +8,14 @@
  * were in the middle of that work; it lets them in again when it is over. */
 #ifndef JITC_CORE_EXIT_H
 #define JITC_CORE_EXIT_H
+#include <stdatomic.h>
 #include <stdbool.h>
 
 /** Let the exit wait, from now on: call it when a library has been opened. Any thread. */
 void jitc_exit_guard(void);
+/** The same for what may register destructors each time, though mostly only at first: of the calls
+ * counted in *times the first, second, fourth, eighth ... do it. */
+void jitc_exit_guard_again(atomic_uint *times);
 /** Before and after work in the library `who`, under no lock, and without calling user code in
  * between. Any thread. False, with JIT_UNAVAILABLE as the error, if the process exits. */
 bool jitc_exit_enter(const char *who);
