@@ -225,11 +225,10 @@ int producer_deleted(producer *p) {
     return atomic_load(&p->deleted);
 }
 
-/* Another thread may be in the deleter, or have just taken what it is to delete. */
 void producer_destroy(producer *p) {
-    for (int i = 0; i < 20000 && (!producer_deleted(p) || !atomic_load(&p->ended)); ++i)
-        usleep(500);
     cr_assert_eq(producer_deleted(p), 1, "the deleter was called %d times", p->deleted);
+    while (!atomic_load(&p->ended)) /* another thread is in it */
+        usleep(100);
     if (p->spec.keeps)
         release_memory(p);
     free(p);

@@ -336,6 +336,8 @@ static void *import_often(void *context) {
         for (int k = 0; k < 1200; ++k)
             cr_assert(i % 2 ? got[k] == expected[k] : got[k] != 0);
         jit_unref(v), jit_unref(sum);
+        while (!producer_deleted(p)) /* another thread has taken what there is to delete */
+            sched_yield();
         producer_destroy(p);
         free(got), free(expected);
     }
