@@ -14,9 +14,9 @@ LLVMValueRef jitc_emit_load(jitc_emit *e, jit_dtype type, LLVMValueRef pointer,
                             const jitc_tail *tail);
 void jitc_emit_store(jitc_emit *e, jit_dtype type, LLVMValueRef pointer, LLVMValueRef value,
                      const jitc_tail *tail);
-/** One element in all lanes. */
 /** Ask for the line of the caches at an address, which need not be one. */
 void jitc_emit_prefetch(jitc_emit *e, LLVMValueRef pointer);
+/** One element in all lanes. */
 LLVMValueRef jitc_emit_load_splat(jitc_emit *e, jit_dtype type, LLVMValueRef pointer);
 
 /** An access by index. */

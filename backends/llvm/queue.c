@@ -1,5 +1,6 @@
 /* queue.c: making work and queueing it, or running it in the call.
  * Layer: llvm.  May include: core. */
+#include "core/arith.h"
 #include "llvm/workers_private.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@ static uint32_t max_shares(const jitc_pool *p) {
 
 /* The first shares have a block more than the others if it does not work out evenly. */
 static void cut_into_shares(jitc_work *w, uint64_t lanes, uint64_t block, uint32_t shares) {
-    uint64_t blocks = lanes / block + (lanes % block != 0), begin = 0;
+    uint64_t blocks = jitc_ceil_div(lanes, block), begin = 0;
     w->lanes = lanes;
     w->block = block;
     w->shares = blocks < shares ? (uint32_t) blocks : shares;
@@ -133,7 +134,7 @@ static jit_status queue_lanes(jitc_queue *q, const jitc_task *t, uint64_t *numbe
         return status;
     }
     w->function = t->function;
-    uint64_t block = t->block < t->lanes ? t->block : t->lanes; /* `claimed` must not overflow */
+    uint64_t block = jitc_least(t->block, t->lanes); /* `claimed` must not overflow */
     cut_into_shares(w, t->lanes, block, t->ascending ? 1 : max_shares(p));
     w->cost_ns = t->cost_ns;
     if (q->series_ns >= SERIES_NS && w->cost_ns < WAKE_NS)

@@ -37,10 +37,9 @@ typedef struct jitc_place {
 
 typedef struct jitc_task {
     jitc_task_function function;
-    uint64_t lanes; /* not 0 */
-    uint64_t block; /* lanes per block; not 0 */
-    bool
-        ascending; /* blocks are claimed in ascending order: later ones may wait for earlier ones */
+    uint64_t lanes;         /* not 0 */
+    uint64_t block;         /* lanes per block; not 0 */
+    bool ascending;         /* blocks are claimed in order: later ones may wait for earlier ones */
     double cost_ns;         /* estimate of the whole on one thread: short tasks on an idle queue run
                                in the call, and never wake a sleeping worker */
     const uint64_t *params; /* copied */

@@ -58,11 +58,10 @@
 #include "ir/ir.h"
 
 enum {
-    JITC_INST_SCALAR = 1, /* data: one element for all lanes */
-    JITC_INST_BAKED = 2,  /* literal: part of the program */
-    JITC_INST_UNIFORM =
-        4,            /* the value is the same in all lanes: compute it once, before the loop */
-    JITC_INST_FAR = 8 /* buffer: larger than caches; only for a backend that asks for it */
+    JITC_INST_SCALAR = 1,  /* data: one element for all lanes */
+    JITC_INST_BAKED = 2,   /* literal: part of the program */
+    JITC_INST_UNIFORM = 4, /* the same in all lanes: compute it once, before the loop */
+    JITC_INST_FAR = 8      /* buffer: larger than caches; in the CPU's programs only */
 };
 
 typedef struct jitc_inst {
